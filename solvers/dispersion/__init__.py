@@ -15,16 +15,26 @@ from solvers.dispersion.formats import (
     write_qubo,
 )
 from solvers.dispersion.memory import Memory
+from solvers.dispersion.models import Penalty, read_bqm, read_cqm, read_lp, read_qplib, read_qubo
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
+from solvers.dispersion.quadratic import QuadraticProblem, closest
 
 __all__ = [
     "DispersionProblem",
     "KindDispersionProblem",
     "Memory",
+    "Penalty",
     "PointDispersionProblem",
+    "QuadraticProblem",
+    "closest",
+    "read_bqm",
+    "read_cqm",
     "read_densest_subgraph",
+    "read_lp",
     "read_mdplib",
     "read_points",
+    "read_qplib",
+    "read_qubo",
     "read_tsplib",
     "to_qubo",
     "write_cp_sat",

@@ -11,48 +11,49 @@ import numpy as np
 
 from solvers.certificate_writers import certificate_writer
 from solvers.certificates import Certificate, problem_digest
+from solvers.certificates.exact.dispersion import FREE, ONE
 from solvers.certificates.schema import POINT
 from solvers.dispersion.methods.constrained_points import solve_by_prices
+from solvers.dispersion.methods.fixing import Fixing, Terms, fix_by_products, fix_clients
 from solvers.dispersion.methods.points import relaxed as climbed
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
+from solvers.dispersion.quadratic import QuadraticProblem
 from solvers.dispersion.relaxations.attainable import Attainable
-from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.tree.certificate import MOST_WORK, CertificateTree, row_prices
-from solvers.dispersion.tree.record import on_grain
+from solvers.dispersion.relaxations.fixing import client_bounds
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
+from solvers.dispersion.tree.certificate import CertificateTree, row_prices
+from solvers.dispersion.tree.certificate_builder import CertificateBuilder, narrow, on_grain
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution
 
 #: Clients of a problem between kinds that get a row each.
-_MOST_EXPANDED = 1_000
+LARGEST_EXPANDED = 1_000
 
 #: Bits of the largest number where a certificate says that there is no selection.
-_COARSE = 8
-
-#: The parts of the time after which a tree is given up, to leave some for a certificate of one leaf, and after which
-#: that is cut short, to leave some for reading it. Reading a tree takes a third of the time it took to write.
-_SHARE, _SHARE_LEAF = 0.55, 0.8
+COARSE_BITS = 8
 
 
-@certificate_writer(KindDispersionProblem, constraints=True)
+@certificate_writer(KindDispersionProblem, constraints=True, pool=True)
 def write_kinds_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
     """A tree over the clients, of which those of a kind come in the order of their costs; None where they are many."""
     problem = solution.problem
     assert isinstance(problem, KindDispersionProblem)
-    if problem.n > _MOST_EXPANDED:
+    if problem.n > LARGEST_EXPANDED:
         return None
     found = write_certificate(replace(solution, problem=problem.expanded()), time_limit, relaxed=relaxed)
     return None if found is None else replace(found, kind="kinds", problem=problem_digest(problem))
 
 
-@certificate_writer(DispersionProblem, constraints=True)
+@certificate_writer(DispersionProblem, constraints=True, pool=True)
 def write_certificate(
     solution: Solution,
     time_limit: float,
     *,
     relaxed: bool,
     recorded: Certificate | None = None,
-    most_work: float = MOST_WORK,
+    most_work: float = DEFAULT_POLICY.certificate_work,
 ) -> Certificate | None:
     """A tree that proves the bound, or where time does not allow it (or ``relaxed``) the root's tangent alone.
 
@@ -64,9 +65,11 @@ def write_certificate(
     assert isinstance(problem, DispersionProblem)
     begun = time.perf_counter()
 
-    def expired(share: float = _SHARE) -> bool:
+    def expired(share: float = DEFAULT_POLICY.certificate_time_share) -> bool:
         return time.perf_counter() - begun > share * time_limit
 
+    if solution.pool or solution.vetoed:
+        return _of_pool(problem, solution, expired, math.inf if math.isfinite(time_limit) else most_work)
     if solution.status == "infeasible":
         return _without_selection(problem, expired)
     assert solution.bound is not None
@@ -81,18 +84,106 @@ def write_certificate(
                 # Without a time limit a tree that took far longer than the solve would end only when it is written.
                 work = math.inf if math.isfinite(time_limit) else most_work
                 tree = CertificateTree(problem, target, expired, most_work=work, stages=recorded)
+                if recorded is None:
+                    _fix(tree, solution, DEFAULT_POLICY.certificate_time_share * time_limit)
                 if tree.tree():
                     return tree.certificate(claim)
-        tree = CertificateTree(problem, solution.bound, lambda: expired(_SHARE_LEAF))
-        left = _SHARE_LEAF * time_limit - (time.perf_counter() - begun)
+        tree = CertificateTree(problem, solution.bound, lambda: expired(DEFAULT_POLICY.leaf_time_share))
+        left = DEFAULT_POLICY.leaf_time_share * time_limit - (time.perf_counter() - begun)
+        _fix(tree, solution, left / 2)
+        left = DEFAULT_POLICY.leaf_time_share * time_limit - (time.perf_counter() - begun)
         return tree.certificate(tree.root(left))
+
+
+class _WrittenFixing(Fixing):
+    """Fixing whose passes are nodes of a certificate, fixed as its checkers will see them."""
+
+    def __init__(self, tree: CertificateTree, run: Run) -> None:
+        super().__init__(tree.problem, run)
+        self.tree = tree
+
+    @property
+    def is_open(self) -> bool:
+        """Whether there is something to fix, and time."""
+        return super().is_open and not self.tree.is_closed and self.tree.written <= self.tree.most
+
+    def fix_by(
+        self, linear: Terms, diagonal: Terms, quadratic: Terms, raised: Terms | None, constant: float, policy: Policy
+    ) -> int | None:
+        """As `Fixing.fix_by`, by the shift that fixes most."""
+        whole = quadratic if raised is None else quadratic + raised
+        target = self.scaled.value(self.tree.target) - constant
+        best: tuple[int, float, Terms] | None = None
+        for shift in policy.fixing_shifts:
+            raise_by = shift * float(np.abs(diagonal).mean())
+            bounds = client_bounds(whole, linear, self.size, diagonal + raise_by)
+            if bounds is None:
+                break
+            self.gap = min(self.gap, (bounds.bound - target) / self.scaled.factor)
+            count = int(np.count_nonzero((bounds.chosen <= target) | (bounds.left_out <= target)))
+            if best is not None and count <= best[0]:
+                break
+            best = count, raise_by, bounds.x
+        if best is None or best[0] == 0:
+            return None if best is None else 0
+        count, raise_by, x = best
+        back = 1 / self.scaled.factor
+        fixed = self.tree.fix((diagonal + raise_by) * back, None if raised is None else raised * back, x)
+        self.ids, self.ones = np.flatnonzero(self.tree.start == FREE), np.flatnonzero(self.tree.start == ONE)
+        return fixed
+
+
+def _fix(tree: CertificateTree, solution: Solution, seconds: float) -> None:
+    """Write nodes that fix clients before the tree."""
+    problem, policy = tree.problem, DEFAULT_POLICY
+    if problem.is_constrained or not policy.few_clients <= problem.n <= policy.fixing_certified or solution.x is None:
+        return
+    run = Run(problem, "certificate", None if math.isinf(seconds) else seconds, 0)
+    run.offer(solution.x)
+    fixing = fix_clients(problem, run, fixing=_WrittenFixing(tree, run))
+    if problem.n <= policy.fixing_ratio * problem.size:
+        fix_by_products(problem, run, fixing=fixing)
+
+
+def _of_pool(
+    problem: DispersionProblem, solution: Solution, expired: Callable[[], bool], most_work: float
+) -> Certificate | None:
+    """A tree that bounds every selection outside a pool; None where there is no such bound, or no member."""
+    if solution.pool_bound is None or not solution.pool:
+        return None
+    listed = {}
+    for name, members in (("pool", solution.pool), ("vetoed", solution.vetoed)):
+        places = [np.searchsorted(problem.clients, each.selected) for each in members]
+        if places:
+            listed[name] = narrow(np.concatenate(places))
+    asked = solution.details.get("pool") or {}
+    if (diverse := int(asked.get("diverse") or 0)) > 1:
+        listed["diverse"] = np.array([diverse])
+    builder = CertificateBuilder(problem)
+    # In whole numbers a selection may be worth more by what rounding the problem takes.
+    spare = 2 * float(builder.data.error) + 8 * problem.rounding + 2 * float(builder.data.unit)
+    target = solution.pool_bound + spare
+    tree = CertificateTree(problem, target, expired, most_work=most_work, listed=listed)
+    if problem.size in (1, problem.n - 1, problem.n):
+        tree.enumerated()
+    else:
+        with single_threaded_blas(problem):
+            if not tree.tree():
+                return None
+    # What a veto refused is no better than what the certificate claims, either.
+    decisions = [problem.feasible.decision(np.searchsorted(problem.clients, each.selected)) for each in solution.vetoed]
+    refused = max(map(problem.objective, decisions), default=-math.inf)
+    assert solution.objective is not None
+    assert solution.bound is not None
+    best = replace(solution, objective=max(solution.objective, refused), bound=max(solution.bound, refused))
+    return tree.certificate(_within(problem, best))
 
 
 def _without_selection(problem: DispersionProblem, expired: Callable[[], bool]) -> Certificate | None:
     """A certificate of a bound that any m clients would exceed: that no selection keeps the constraints."""
     least = -float(np.sort(problem.costs)[-problem.size :].sum()) - problem.scale
     # Numbers are coarse, so that prices of rows are large beside them.
-    tree = CertificateTree(problem, least, expired, bits=_COARSE)
+    tree = CertificateTree(problem, least, expired, bits=COARSE_BITS)
     if problem.size in (1, problem.n - 1, problem.n):
         tree.enumerated()
     elif not tree.contradiction():
@@ -104,19 +195,42 @@ def _within(problem: DispersionProblem, solution: Solution) -> float:
     """The bound, or the objective with half of what counts as optimal where the bound is nearer than rounding."""
     if solution.objective is None:
         return float(solution.bound)  # type: ignore[arg-type]
-    unit = min(max(1.0, abs(solution.objective)), problem.scale)
-    return max(float(solution.bound), solution.objective + 0.5 * OPTIMALITY_GAP * unit)  # type: ignore[arg-type]
+    enough = problem.tolerance_at(solution.objective, 0.5 * OPTIMALITY_GAP)
+    return max(float(solution.bound), solution.objective + enough)  # type: ignore[arg-type]
 
 
 def _targets(problem: DispersionProblem, solution: Solution, claim: float) -> list[float]:
     """Return the bounds a tree may aim at: below the next attainable value where they are known, else the claim."""
-    normal = Normal.of(problem)
-    attainable = Attainable(normal)
+    scaled = ScaledProblem.of(problem)
+    attainable = Attainable(scaled)
     if solution.objective is None or not attainable.known or claim - solution.objective > 1e-3 * problem.scale:
         return [claim]
-    above = normal.original(attainable.above(normal.value(solution.objective)) - 3 * attainable.error)
+    above = scaled.original(attainable.above(scaled.value(solution.objective)) - 3 * attainable.error)
     ceiling = problem.trivial_bound()
     return [max(claim, min(above, ceiling) - 1e-9 * problem.scale)]
+
+
+@certificate_writer(QuadraticProblem, constraints=True, pool=True)
+def write_quadratic_certificate(
+    solution: Solution, time_limit: float, *, relaxed: bool, recorded: Certificate | None = None
+) -> Certificate | None:
+    """A tree over the selections of the dispersion problem."""
+    problem = solution.problem
+    assert isinstance(problem, QuadraticProblem)
+    inner = problem.solved_as
+    objective = None if solution.x is None else inner.objective(solution.x)
+    bound = None if solution.bound is None else problem.value_of(solution.bound)
+    if objective is not None and bound is not None:
+        bound = max(objective, bound)
+    if recorded is not None:
+        kind, stated = "rlt", problem_digest(inner)
+        recorded = replace(recorded, kind=kind, problem=stated, bound=problem.value_of(recorded.bound))
+    others = None if solution.pool_bound is None else problem.value_of(solution.pool_bound)
+    given = replace(
+        solution, problem=inner, objective=objective, bound=bound, trace=(), certificate=None, pool_bound=others
+    )
+    found = write_certificate(given, time_limit, relaxed=relaxed, recorded=recorded)  # type: ignore[call-arg]
+    return None if found is None else problem.certificate_of(found)
 
 
 #: Bits of the largest price of a row.

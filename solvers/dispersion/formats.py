@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.neighbourhood import greedy_decision
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
-from solvers.dispersion.relaxations.semidefinite import Tangents
+from solvers.dispersion.relaxations.semidefinite import OuterApproximation
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.files import text_appearing_whole, write_atomically
 from solvers.reading import Unreadable, read_matrix, read_text
@@ -54,7 +54,8 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
         rows = _numbers_of(numbered)
         if rows.shape != (n * (n - 1) // 2, 3):
             again = _listed_again(numbered, rows)
-            raise ValueError(f"{n} elements have {n * (n - 1) // 2} pairs; there are {len(rows)} lines{again}")
+            other = "" if again else " (a QUBO of lines `i j value` is a file that ends in .qubo)"
+            raise ValueError(f"{n} elements have {n * (n - 1) // 2} pairs; there are {len(rows)} lines{again}{other}")
         i, j = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
         if (n and ((i >= j) | (i < 0) | (j >= n)).any()) or np.unique(i * n + j).size != len(rows):
             hint = " (are they numbered from 1?)" if len(rows) and i.min() == 1 and j.max() == n else ""
@@ -562,7 +563,7 @@ def _tangents(problem: DispersionProblem, names: list[str], form: FileModel) -> 
     if problem.size == problem.n:  # nothing to decide, and nothing to relax
         form.rows.append(("t0", [(1.0, "theta")], "<=", problem.objective(np.ones(problem.n))))
         return
-    tangents = Tangents(problem)
+    tangents = OuterApproximation(problem)
     start = np.asarray(greedy_decision(problem))
     points = tangents.first(start)
     chosen, left = np.flatnonzero(start), np.flatnonzero(start == 0)
@@ -570,8 +571,8 @@ def _tangents(problem: DispersionProblem, names: list[str], form: FileModel) -> 
         neighbour = start.astype(np.float64)
         neighbour[[chosen[place % len(chosen)], entering]] = 0.0, 1.0
         points.append(neighbour)
-    normal = tangents.normal
+    scaled = tangents.scaled
     for place, point in enumerate(points):
         constant, gradient = tangents.at(point)
-        terms = [(-value, name) for value, name in zip((gradient / normal.factor).tolist(), names, strict=True)]
+        terms = [(-value, name) for value, name in zip((gradient / scaled.factor).tolist(), names, strict=True)]
         form.rows.append((f"t{place}", [(1.0, "theta"), *terms], "<=", tangents.original(constant)))

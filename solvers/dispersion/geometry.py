@@ -194,10 +194,14 @@ class PointGeometry(Geometry):
 
     def distances(self, clients: Clients) -> Reals:
         """Return the matrix of distances among some clients."""
-        from scipy.spatial.distance import cdist
+        some = np.ascontiguousarray(self.coordinates[:, clients])
+        if len(clients) ** 2 > FEW:  # 5 ms for 1 500 clients and ten axes, where SciPy takes 49 (2026-11-24)
+            matrix = np.empty((len(clients), len(clients)))
+            load("points").fill_distances(some, matrix)
+        else:
+            from scipy.spatial.distance import cdist
 
-        some = np.ascontiguousarray(self.coordinates[:, clients].T)
-        matrix: Reals = cdist(some, some)
+            matrix = cdist(some.T, some.T)
         matrix.setflags(write=False)
         return matrix
 

@@ -122,4 +122,4 @@ def alike(problem: DispersionProblem, policy: Policy = DEFAULT_POLICY) -> KindDi
         return None
     return KindDispersionProblem(
         *found, problem.costs, size=problem.size, weight=problem.weight, clients=problem.clients
-    )
+    ).answering(problem)

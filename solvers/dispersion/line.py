@@ -16,22 +16,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.geometry import PointGeometry
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.run import Run
+from solvers.search import NodeOutcome, add_outcomes
 
 _EPS = float(np.finfo(np.float64).eps)
-
-#: Entries of the table of longest paths, at most (8 bytes each).
-LARGEST = 20_000_000
 
 #: Distances may differ from those of the line by this part of the largest: a tenth of the gap that counts as optimal.
 _ACCEPTED = 1e-7
 
 #: Entries of a matrix compared at a time.
 _ENTRIES = 100_000
-
-#: So many times as many are compared where all would take seconds.
-_LOOKS = 40
 
 
 @dataclass(frozen=True)
@@ -68,10 +64,11 @@ def line_of(problem: SelectionProblem, run: Run | None = None) -> Line | None:
 
 def too_large(problem: SelectionProblem) -> str | None:
     """Return why the table of longest paths would be too large; None where it fits."""
-    if problem.n * problem.size <= LARGEST:
+    largest = DEFAULT_POLICY.line_table
+    if problem.n * problem.size <= largest:
         return None
     return (
-        f"line makes a table of {problem.n} clients by {problem.size} ranks; it accepts at most {LARGEST:.3g} entries "
+        f"line makes a table of {problem.n} clients by {problem.size} ranks; it accepts at most {largest:.3g} entries "
         "(use 'auto')"
     )
 
@@ -89,7 +86,8 @@ def choose(problem: SelectionProblem, line: Line, run: Run) -> None:
     for r in range(m - 1, -1, -1):
         end = int(np.searchsorted(paths[r, :end], paths[r, end - 1]))
         chosen.append(line.order[end])
-    run.nodes = 1
+    run.nodes = (run.nodes or 0) + 1
+    add_outcomes(run.details, [outcome == NodeOutcome.SOLVED for outcome in NodeOutcome])
     run.offer(problem.feasible.decision(np.sort(chosen)))
     # A path adds m terms of at most so much, each with some roundings, and no computed maximum is below any path's sum.
     largest = 2 * weight * (m - 1) * float(np.abs(line.at).max()) + float(np.abs(linear).max())
@@ -107,7 +105,7 @@ def _from_distances(problem: DispersionProblem, run: Run | None) -> Line | None:
     order, at = _in_order(places)
     accepted, worst, rows = _ACCEPTED * problem.diameter, 0.0, max(1, _ENTRIES // n)
     begins = range(0, n, rows)
-    for begin in begins if run is not None else begins[:: -(-len(begins) // _LOOKS)]:
+    for begin in begins if run is not None else begins[:: -(-len(begins) // DEFAULT_POLICY.line_looks)]:
         block = slice(begin, min(begin + rows, n))
         given = problem.distances[np.ix_(order[block], order)]
         worst = max(worst, float(np.abs(given - np.abs(at[block, None] - at)).max()))

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.constrained_set import ConstrainedSelections
 from solvers.dispersion.kernels import load
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.run import Run
@@ -26,16 +28,25 @@ def greedy_decision(problem: SelectionProblem) -> NDArray[np.int64]:
     Under side constraints, the included clients come first, and the next one is the best that leaves a way to keep
     them.
     """
-    g = problem.linear.copy()
-    for included in problem.feasible.included:
-        g += 2 * problem.weight * problem.geometry.row(int(included))
+    feasible, start = problem.feasible, problem.linear.copy()
+    for included in feasible.included:
+        start += 2 * problem.weight * problem.geometry.row(int(included))
 
-    def after(client: int) -> NDArray[np.float64]:
-        nonlocal g
-        g = g + 2 * problem.weight * problem.geometry.row(client)
-        return g
+    def growing() -> Callable[[int], NDArray[np.float64]]:
+        g = start
 
-    return problem.feasible.grown(g, after)
+        def after(client: int) -> NDArray[np.float64]:
+            nonlocal g
+            g = g + 2 * problem.weight * problem.geometry.row(client)
+            return g
+
+        return after
+
+    if isinstance(feasible, ConstrainedSelections):
+        found = feasible.grown_at_once(start, growing())
+        if found is not None:
+            return found
+    return feasible.grown(start, growing())
 
 
 def incumbent(run: Run) -> NDArray[np.int64]:
@@ -88,6 +99,8 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
     pair, least = 2 * problem.weight, _smallest_gain(problem)
     best, known = x, -np.inf
     while True:
+        if run is not None:
+            run.spend(problem.size * problem.n)
         g = gains(problem, x)
         value = float((g + problem.linear)[x == 1].sum())  # twice the objective, less a constant
         if value <= known:
@@ -96,6 +109,8 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
         for _ in range(problem.n):
             if run is not None and run.expired:
                 return x
+            if run is not None:
+                run.spend(4 * problem.n)
             a, b, gain = _best_swap(problem, g, np.flatnonzero(x == 1), np.flatnonzero(x == 0))
             if gain <= least:
                 return x

@@ -10,6 +10,7 @@ time, and docs/benchmarks/policy.md has its table; ``bench_hard.py``, ``bench_di
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -40,9 +41,23 @@ class Policy:
     #: limit. Not swept.
     kinds_time_share: float = 0.1
     kinds_nodes: int = 5_000
+    #: Seconds between two looks of that tree at the clock, and its open nodes, at most: with depth first there are
+    #: about as many as a branch is deep. Not swept.
+    kinds_seconds: float = 0.05
+    #: Where work is limited instead of time: nodes between two looks, and work of a node for each type. Not swept.
+    kinds_spell: int = 50
+    kinds_node_work: int = 100
+    kinds_stack: int = 5_000
+    #: Up to so many types the costs of each are sorted by themselves, which takes a tenth of the time. Not swept.
+    kinds_sorted_apart: int = 500
     #: Clients that the trees take; with more there is a bound of the root alone. As many points under quotas or
     #: conflicts have a matrix made for the tree. Not swept.
     largest_tree: int = 2_000
+
+    #: Entries of the table of longest paths on a line, at most (8 bytes each), and blocks of a matrix of distances that
+    #: are compared with it where there is no clock to stop a longer look. Not swept.
+    line_table: int = 20_000_000
+    line_looks: int = 40
 
     #: Pairs that the first-order tree holds non-negative per free client, at most. 2026-11-21.
     products: float = 3.0
@@ -64,6 +79,76 @@ class Policy:
     search_time_share: float = 0.5
     search_slice: int = 1_000
 
+    # -- auto: a short search, and quadratic fixing --
+
+    #: Entries of the matrix that a first-order tree reads before quadratic fixing, and before the multipliers of
+    #: products, on the clients that are left then. 2026-11-24, 34 recorded rounds that were proved within a second
+    #: before these stages were there: none takes more than 1.6 times as long; without a short search six took 12 to 150
+    #: times as long.
+    short_search: float = 4e7
+    products_search: float = 8e7
+
+    #: Most clients, as a bound takes 24 n² bytes; and its seconds, in units of n³, which the clock has to allow.
+    #: 2026-11-24.
+    fixing_largest: int = 4_000
+    #: The same where a certificate is wanted: what both checkers read, the one file in some 35 s. 2026-11-24.
+    fixing_certified: int = 2_048
+    fixing_seconds: float = 6e-11
+    #: Weight of the penalty and sweeps of the low-rank multipliers: the next ones where these fix too few. 2026-11-24:
+    #: twenty sweeps with .1 are as good as eighty in rounds of FedGS, drawn and played, but for two with two labels a
+    #: client, which want more of them; between points, where many of n choose none, the price does not settle but with
+    #: .2.
+    fixing_tries: tuple[tuple[float, int], ...] = ((0.1, 20), (0.2, 20), (0.05, 80))
+    #: Part of the clients to choose by which the fractional solution's sum may be off: where it is off by less, and
+    #: nothing is fixed, other multipliers of the diagonal will not fix anything either. Not swept.
+    fixing_settled: float = 0.01
+    #: Shifts of the multipliers, in units of their mean, from large to small. 2026-11-24, the same rounds: the best
+    #: single one was 3e-4 to 3e-3.
+    fixing_shifts: tuple[float, ...] = (1e-2, 2e-3, 5e-4, 1e-4)
+    #: Part of the clients that has to be fixed for another pass over those that are left. Not swept.
+    fixing_least: float = 0.02
+    #: Multipliers of products are for more clients than this, which trees take longer for; sweeps before and after
+    #: their steps, steps between two bounds, their length in units of the largest distance, the part by which the gap
+    #: has to fall for more of them, and the share of the time. 2026-11-24, a played round of 1 000 clients: after 240
+    #: steps of .003, .01 and .03 the gap was .53, .17 and .13 %; with 300 clients, .1 left more than .03.
+    fixing_few: int = 60
+    #: Clients to one that is chosen, at most, for multipliers of products: with 20 and more the level-1 RLT bound and
+    #: its core get further. 2026-11-24, six rounds of 300 to 1 000 clients, 3 s.
+    fixing_ratio: int = 15
+    fixing_sweeps: int = 40
+    fixing_steps: int = 80
+    fixing_step: float = 0.03
+    fixing_progress: float = 0.1
+    fixing_time_share: float = 0.7
+    #: Work of a bound, in units of n³, and of a sweep, in units of n² √(2n): ratios of measured times, 1 000 clients.
+    #: 2026-11-24.
+    fixing_work: float = 0.0075
+    fixing_sweep_work: float = 0.008
+    #: What is left, up to so many clients, is closed by doubly nonnegative multipliers with cuts and a search below
+    #: their form: iterations between two bounds, shifts of these and of the search in units of the largest distance,
+    #: the part to which the gap has to fall within so many bounds, and the one at which a search comes before it is due
+    #: by its work, the share of the time. 2026-11-24, rounds of 500 and 1 000 clients, played: shifts of 5e-4 in the
+    #: search took up to eleven times as many nodes.
+    fixing_closed: int = 600
+    fixing_chunk: int = 50
+    fixing_form_shifts: tuple[float, ...] = (6e-3, 2e-3, 5e-4)
+    fixing_search_shift: float = 2e-3
+    fixing_fall: float = 0.95
+    fixing_patience: int = 8
+    fixing_again: float = 0.7
+    fixing_close_time_share: float = 0.95
+    #: Entries of inverses that a search keeps on its way down, and the operations of an ADMM iteration in units of n³,
+    #: where that of an entry is one; its work. 2026-11-24: ratios of measured times.
+    fixing_room: int = 8_000_000
+    fixing_iteration: float = 1.5
+    conditioning_work: float = 0.075
+
+    #: Under side constraints: entries that the tree reads before clients are fixed, and the part of them that may at
+    #: most be left, else it goes on as it was.
+    #: 2026-11-24, thirty rounds of 300 and 500 clients: what the tree proves in half a second it proves before.
+    constrained_search: float = 2e7
+    constrained_left: float = 0.8
+
     # -- auto: the level-1 RLT bound and its core --
 
     #: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees. 2026-11-24, rounds with
@@ -76,10 +161,16 @@ class Policy:
     #: Share of the time for this bound, and of what is then left for the core. 2026-11-23, not swept.
     rlt_time_share: float = 0.3
     core_time_share: float = 0.8
+    #: Each of these where multipliers of products follow, for more than `fixing_closed` clients. 2026-11-24: played
+    #: rounds of 1 000 clients, 100 chosen, spent nine of ten seconds here for nothing (gaps of 5.6e-3 and 2.4e-3
+    #: instead of 8e-4); recorded rounds of 300, 30 chosen, are proved here within a second.
+    rlt_beside_products: float = 0.1
     #: Iterations between two looks at the clock, and those after which a bound that leaves all clients is not worth
     #: further ones before the core. 2026-11-23, not swept.
     rlt_chunk: int = 100
     rlt_first_iterations: int = 300
+    #: Entries that its iterations look at between two looks at whether the run is to end, some 10 ms. 2026-11-24.
+    rlt_slice: int = 250_000
     #: The core no longer helps where so many in a row close less than this part of the gap each. Not swept.
     idle_cores: int = 3
     idle_core_gain: float = 0.05
@@ -92,6 +183,44 @@ class Policy:
     most_bounded: int = 400
     #: Clients of a core that the next round over the same distances begins with. 2026-11-23, not swept.
     core_kept: int = 200
+    #: Clients of the first core, those that may join at a time, and the size from which on idle ones leave it. These
+    #: and all that follow to `core_progress`, but where another date stands: 2026-11-22, the eight rounds of
+    #: bench_few_of_many.py, run once each; first choices.
+    first_core: int = 100
+    joining_core: int = 80
+    crowded_core: int = 250
+    #: The size from which on idle ones leave a core beside which more than `shrunk` of all clients may still be chosen:
+    #: a smaller one proves nothing. 2026-11-23, 12 rounds of 1 000 clients with two labels each: after 5 s of
+    #: processor time three gaps of 33 to 82 % became .9 to 5.8; 500 instead changed nothing, and did harm after 15.
+    largest_core: int = 400
+    #: ADMM steps over the first core and over each one after, and how many lie between two certificates.
+    first_core_steps: int = 150
+    core_steps: int = 75
+    core_chunk: int = 25
+    #: Swaps of weight for each client outside the core, first over the core, then over all; RLT steps on what is left.
+    weight_swaps: int = 300
+    second_weight_swaps: int = 100
+    core_row_steps: int = 400
+    #: Where more than so many others are worth this part of τ and more beside the first core, so many join it before it
+    #: is extended; swaps that their worth is estimated with. 2026-11-23, six rounds of 1 000 clients: after 5 s of
+    #: processor time the gaps were .4 to 4.5 % instead of .4 to 10.5.
+    many_near_core: int = 150
+    near_core: float = 0.9
+    core_growth: int = 160
+    pricing_swaps: int = 150
+    #: A swap of weight is worth its while from this part of τ/m on.
+    weight_swap: float = 1e-4
+    #: A fractional value below which a client is idle.
+    idle_share: float = 1e-4
+    #: The part of τ that does not count: by which a row may exceed it, and by which the last steps before a certificate
+    #: lower a bound over a core that has settled.
+    core_progress: float = 1e-3
+
+    #: The step of an iteration: this part of what would reach the target if the bound were linear, multiplied by .7
+    #: after some steps without success; below the second the multipliers have converged. 2026-11-22, single runs of the
+    #: eight rounds that bench_few_of_many.py began with.
+    rlt_step: float = 0.1
+    rlt_least_step: float = 1e-4
 
     # -- bounds as methods --
 
@@ -101,13 +230,17 @@ class Policy:
     separated_pairs: int = 2
     #: Seconds below which not even some steps of `sdp` and the certificate fit, in units of n³. 2026-11-21.
     least_sdp_seconds: float = 3e-9
+    #: Moves of weight between two looks at the clock, where a bound is a tangent's, and so many looks in a row that
+    #: hardly lower a uniform shift's bound, after which it is over. Not swept.
+    climb_slice: int = 2_000
+    stale_climbs: int = 20
     #: Most clients of `dnn`: an iteration takes some n³ / 5e9 seconds. Not swept.
     dnn_largest: int = 3_000
-    #: `dnn` ends when a hundred iterations lower the bound by less than this part of the objective's scale. Not swept.
+    #: `dnn` ends when so many chunks of iterations lower the bound by no more than this part of the objective's scale.
+    #: Not swept.
+    dnn_memory: int = 5
     dnn_progress: float = 1e-6
-    #: Seconds that a certificate takes, in units of n³, until it has been measured; seconds below which a uniform shift
-    #: gives the better bound, in the same units: some 25 iterations. 2026-11-21.
-    certificate_seconds: float = 4e-10
+    #: Seconds below which a uniform shift gives the better bound, in units of n³: some 25 iterations. 2026-11-21.
     least_dnn_seconds: float = 5e-9
 
     # -- points --
@@ -149,9 +282,9 @@ class Policy:
     #: Proposed swaps of annealing between two looks at the clock, at most. Not swept.
     annealing_slice: int = 20_000
 
-    #: Entries of the gains that one call of tabu search may update, some 50 ms, and gains that are looked at in the
-    #: time of one such update under side constraints. 2026-11-21.
-    tabu_work: int = 2_000_000
+    #: Entries of the gains that one call of tabu search may update, some 7 ms (20 where many are equal), and gains that
+    #: are looked at in the time of one such update under side constraints. 2026-11-24; it was 2 million before.
+    tabu_work: int = 1_000_000
     looks_to_update: int = 8
     #: Steps that Python makes for a move, beside some for each client, where nothing is compiled. 2026-11-22.
     move_steps: int = 200
@@ -178,9 +311,6 @@ class Policy:
     #: The first-order tree has stalled once it has so many times the open problems that its first spell left; rounds of
     #: federations have fewer from the first spell on. 2026-11-22.
     stall_growth: float = 1.5
-    #: The same where the search is written down: its log is a certificate at no cost, which DNN nodes are not. Twice
-    #: the other since 2026-11-22.
-    stall_growth_recording: float = 3.0
     #: Seconds that the first DNN bound takes, in units of n³; with less time left the DNN tree is not begun.
     #: 2026-11-22.
     first_dnn_bound: float = 6e-9
@@ -210,6 +340,9 @@ class Policy:
     #: update. 2026-11-22.
     interpreted_spell: int = 20_000
     interpreted_steps: int = 20
+    #: Penalty of the augmented Lagrangian of rows where the form is hardly curved, in units of the spread of the linear
+    #: term. Not swept.
+    linear_penalty: float = 0.05
     #: A node is solved until its bound is within this part of its distance to the incumbent. 2026-11-21.
     node_accuracy: float = 0.2
     #: Up to so many clients the semidefinite relaxation takes a fraction of a second and comes first. 2026-11-21.
@@ -223,9 +356,40 @@ class Policy:
     #: Relaxations take at most so many times the work of nodes, so that a search never takes much longer than without
     #: any. 2026-11-22.
     relaxation_ratio: int = 3
+    #: Work of one of its steps, in units of n² (n + k): a twentieth. Of the uniform shift, an eigenvalue and its
+    #: certificate, in units of n³. 2026-11-24.
+    interior_work: float = 0.15
+    shift_work: float = 0.01
     #: Work of a relaxation with k active products: a constant, and so many times n² (n + k). 2026-11-22.
     relaxation_start: int = 1_000_000
     relaxation_each: int = 3
+
+    # -- doubly nonnegative relaxation --
+
+    #: ADMM iterations between two looks at the balance of the residuals; where the penalty settles, since the bound
+    #: suffers from what the dual point lacks, so that this residual is kept smaller; and the penalty's range, in units
+    #: of 1/m, so that residuals that are mere rounding do not drive it away. 2026-11-21, not swept.
+    penalty_window: int = 10
+    residual_ratio: float = 16.0
+    least_penalty: float = 1e-4
+    most_penalty: float = 1e4
+    #: The part of the gap, for each of m - 1 partners, that swaps for each client's bound are worth. 2026-11-23, two
+    #: rounds of 300 clients: 40 swaps left out a tenth of what 200 did, in half of the time; `weight_swaps` are made.
+    client_bound_accuracy: float = 0.02
+    #: Times that coordinate descent goes through the cuts' multipliers in an iteration, and clients with the largest
+    #: products that are looked at for triangles with a client, what n = 1 000 can afford. Not swept.
+    cut_sweeps: int = 3
+    triangle_clients: int = 200
+    #: PSD projection: up to so many rows a decomposition is as cheap as a turn of the eigenvectors; turns from one
+    #: decomposition to the next, and from one diagonalisation of the small side to the next; columns of the other side
+    #: that are diagonalised with it. Not swept.
+    decomposed_rows: int = 32
+    turns: int = 20
+    turns_refined: int = 4
+    refined_columns: int = 4
+    #: Denominators are at least this part of the largest eigenvalue; a turn is at most so large (Frobenius norm).
+    turn_floor: float = 1e-3
+    largest_turn: float = 0.3
 
     # -- nodes of the DNN tree --
 
@@ -264,9 +428,64 @@ class Policy:
     timed_from: int = 200
     reserved_iterations: int = 3
 
+    # -- search logs --
+
+    #: Points of the slice are kept in units of the first, which makes small files, up to so many clients; where a node
+    #: costs more, finer points, which save some, are worth their bytes. 2026-11-22.
+    log_coarse_grain: float = 2.0**-8
+    log_fine_grain: float = 2.0**-11
+    log_coarse_clients: int = 120
+    #: Nodes that are logged at a time, and shares of clients altogether, some bytes each before compression.
+    log_batch: int = 2_000
+    log_shares: int = 3_000_000
+    #: Pairs of clients that differ by no more than rounding which are compared in exact arithmetic, a tenth of a
+    #: millisecond each.
+    log_compared: int = 200
+    #: Part of what a bound may exceed the incumbent by that the rounding of the problem may take.
+    log_rounding: float = 0.1
+    #: Seconds that the multipliers of one bound take to be tried and read, for each pair of clients (three of 1 000
+    #: clients took 2.2 s of processor time, 2026-11-23), and the part of a run's time limit that is kept for them.
+    multipliers_seconds: float = 0.7e-6
+    multipliers_time_share: float = 0.17
+
+    # -- trees of certificates, written after a search: 2026-11-22 and 23, by hand, but where another source stands --
+
+    #: Pairs held non-negative per open client, and rounds of separating them at the root.
+    certificate_pairs: int = 1
+    certificate_rounds: int = 2
+    #: How well a node that does not close is solved: better than in a search, since fixing clients costs no
+    #: multipliers; and what rounding a form for the checker may cost, of the goal.
+    certificate_accuracy: float = 0.02
+    certificate_rounding: float = 1e-9
+    #: Fewest open clients whose DNN relaxation is tried where the semidefinite one leaves them open (`fewest_relaxed`
+    #: get multipliers of their own); share of a form's clients that are still open when it is made anew.
+    certificate_fewest_dnn: int = 16
+    certificate_shrunk: float = 0.5
+    #: Progress at the root as `root_progress`: the bound is known to be within reach. Part of the value to beat that
+    #: the DNN bound has to go below it, for what a tangent after finitely many steps leaves.
+    certificate_progress: float = 0.005
+    certificate_margin: float = 2e-5
+    #: With more clients one multiplier for all of them serves for a certificate of one node.
+    certificate_relaxed: int = 600
+    #: Seconds that a semidefinite relaxation takes a client cubed, generously, and the iterations of the DNN one that
+    #: take as long, measured at 50 clients.
+    certificate_seconds: float = 6e-8
+    certificate_iterations: int = 15
+    #: Clients cubed that relaxations may take where no time limit ends a tree: some ten seconds by the figure above,
+    #: and counted, so that the same seed writes the same certificate. A tree that needs more is given up.
+    certificate_work: float = 1.5e8
+    #: Parts of the time after which a tree is given up, to leave some for a certificate of one leaf, and after which
+    #: that is cut short, to leave some for reading it: reading takes a third of the time it took to write.
+    certificate_time_share: float = 0.55
+    leaf_time_share: float = 0.8
+
     def relaxation_work(self, n: int, products: int) -> int:
         """Work that a semidefinite relaxation of n clients with so many active products counts as."""
         return self.relaxation_start + self.relaxation_each * n * n * (n + products)
+
+    def sweep_work(self, n: int, sweeps: int) -> float:
+        """Work that sweeps of the low-rank relaxation over n clients count as."""
+        return self.fixing_sweep_work * sweeps * n * n * math.isqrt(2 * n)
 
     def iteration_work(self, n: int) -> float:
         """Work that an ADMM iteration of the DNN relaxation over n clients counts as."""

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
-from contextlib import nullcontext
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext
 from functools import cache, wraps
 from typing import Any, Concatenate, Literal, ParamSpec, TypeVar
 
@@ -45,7 +46,7 @@ def dispersion_method(
             if problem.is_constrained and run.x is None:
                 run.offer(problem.feasible.round(problem.linear))  # or there is none
             run.tighten(problem.trivial_bound())
-            if solve_trivial(problem, run):
+            if run.pool is None and solve_trivial(problem, run):
                 return
             if registration["kind"] != "heuristic" and "scipy.linalg" not in sys.modules:
                 with run.loading():
@@ -153,7 +154,25 @@ def single_threaded_blas(problem: SelectionProblem, largest: int = _SMALL) -> An
     thread brings nothing; on a machine that is busy otherwise, threads that wait for each other cost a hundred times
     what the work takes, and a time limit with it. One thread also makes the bits independent of the number of cores.
     """
-    return nullcontext() if problem.n > largest else _controller().limit(limits=1, user_api="blas")
+    return nullcontext() if problem.n > largest else _one_blas_thread()
+
+
+_blas_lock = threading.Lock()
+_blas_users: list[Any] = []
+
+
+@contextmanager
+def _one_blas_thread() -> Iterator[None]:
+    """Limit BLAS to one thread; the last of several solves in threads to leave lifts the limit."""
+    with _blas_lock:
+        _blas_users.append(_controller().limit(limits=1, user_api="blas") if not _blas_users else _blas_users[-1])
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            limit = _blas_users.pop()
+            if not _blas_users:
+                limit.restore_original_limits()
 
 
 @cache

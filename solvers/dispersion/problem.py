@@ -23,9 +23,13 @@ from solvers.checks import frozen_array, integer, number
 from solvers.constraints import among
 from solvers.dispersion.geometry import Geometry, KindGeometry, MatrixGeometry, PointGeometry
 from solvers.errors import InvalidProblem
+from solvers.labels import Labels, aligned, labels_of, names_of, reconciled, square
 from solvers.options import AtLeast, did_you_mean
 from solvers.solution import OPTIMALITY_GAP
-from solvers.subsets import ConstrainedProblem
+from solvers.subsets import ConstrainedProblem, checked_names
+
+if TYPE_CHECKING:
+    from solvers.dispersion.quadratic import QuadraticProblem
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -55,12 +59,19 @@ class SelectionProblem(ConstrainedProblem):
     clients: NDArray[np.int64] = None  # type: ignore[assignment]  # filled in by `_complete`
 
     sense: ClassVar[Literal["max"]] = "max"
+    asked: ClassVar[Any] = None  # the problem that one of these is solved for, see `answering`
 
     if TYPE_CHECKING:
 
         @property
         def costs(self) -> NDArray[np.float64]:
             """Cost of each client."""
+
+    def _align(self, labels: Labels | None, of: str) -> None:
+        """Put costs in the order of the labels, or of the names; the labels name the clients where nothing does."""
+        reference, names = reconciled(labels, self.names)
+        costs = aligned(self.costs, "costs", reference, of if labels else "names")
+        self._freeze(labels=reference, names=names, costs=costs)
 
     def _complete(self, n: int, largest: float, what: str) -> None:
         """Check, fill in and freeze costs, size, weight and clients of a problem of n clients.
@@ -74,11 +85,7 @@ class SelectionProblem(ConstrainedProblem):
         costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
         if costs.shape != (n,):
             raise InvalidProblem(f"costs must have one entry per client, {n}; got {costs.shape[0]}")
-        if self.size is None:
-            raise InvalidProblem(f"size is missing: say how many of the {n} clients to choose, as in size={min(n, 10)}")
-        size = integer(self.size, "size")
-        if not 1 <= size <= n:
-            raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
+        size = selection_size(self.size, n)
         weight = number(self.weight, "weight", AtLeast(0))
         _check_range(weight, largest, what, float(np.abs(costs).max()), size)
         clients = frozen_array(np.arange(n) if self.clients is None else self.clients, "clients", dtype=np.int64)
@@ -105,7 +112,9 @@ class SelectionProblem(ConstrainedProblem):
 
         ``restricted`` returns what states the distances among some of the clients; the ``fields`` are the same for all.
         """
-        names = ("include", "exclude", "quotas", "budgets", "conflicts")
+        constraints = dict(constraints)
+        called = checked_names(constraints.pop("names", ()), n)
+        names = ("include", "exclude", "quotas", "budgets", "conflicts", "names")
         if unknown := [name for name in constraints if name not in names]:
             raise TypeError(
                 f"{cls.__name__}.fedgs has no argument {unknown[0]!r}{did_you_mean(unknown[0], names)} "
@@ -133,6 +142,8 @@ class SelectionProblem(ConstrainedProblem):
         z = 2 * (v - v.mean() - limit / n) + 1
         terms: dict[str, Any] = {"size": m, "weight": alpha / pairs if pairs else 0.0, "clients": ids}
         stated = among(constraints, ids, n) if constraints else {}
+        if called:
+            stated["names"] = [called[k] for k in ids.tolist()]
         return cls(*restricted(ids), z[ids] / max(n - 1, 1), **terms, **fields, **stated)  # type: ignore[call-arg]
 
     @property
@@ -187,6 +198,18 @@ class SelectionProblem(ConstrainedProblem):
     def scale(self) -> float:
         """As `terms`, but never so small that a bound could not be told from the objective for rounding."""
         return max(self.terms, 4 * self.rounding / OPTIMALITY_GAP)
+
+    def answering(self, asked: Any) -> Self:
+        """Return this problem, which is solved for another one or a part of it: gaps count in the units of that."""
+        asked = getattr(asked, "asked", asked)
+        if asked is not None:
+            self.__dict__["asked"] = asked
+        return self
+
+    def tolerance_at(self, value: float, relative: float = OPTIMALITY_GAP) -> float:
+        """As `Problem.tolerance_at`, in the units of the problem that this one is solved for."""
+        asked = self.asked
+        return super().tolerance_at(value, relative) if asked is None else asked.tolerance_of(value, relative)
 
     # -- decisions ---------------------------------------------------------------------------------------------------
 
@@ -277,8 +300,10 @@ class DispersionProblem(SelectionProblem):
     family: ClassVar[str] = "dispersion"
 
     def __post_init__(self) -> None:
-        single = getattr(self.distances, "dtype", None) == np.float32
-        distances = _symmetric(self.distances, "client", np.float32 if single else np.float64)
+        stated, labels = square(self.distances, "distances")
+        self._align(labels, "distances")
+        single = getattr(stated, "dtype", None) == np.float32
+        distances = _symmetric(stated, "client", np.float32 if single else np.float64)
         if (diagonal := distances.diagonal()).any():
             client = int(np.flatnonzero(diagonal)[0])
             raise InvalidProblem(
@@ -305,8 +330,8 @@ class DispersionProblem(SelectionProblem):
         :math:`z_k = 2 (v_k - \bar v - M/N) + 1`; the constant part of z is kept, so that the value is that of
         Eq. 14. Paper and code differ in the scale ``a`` of the distances:
 
-        * ``"pairs"``, the authors' code and the default: :math:`a = \alpha / (m (m - 1))`, so that α weighs the mean
-          distance of the *selected* pairs, as the text of the paper ("average") says;
+        * ``"pairs"``, the authors' code and the default here: :math:`a = \alpha / (m (m - 1))`, so that α weighs the
+          mean distance of the *selected* pairs, as the text of the paper ("average") says;
         * ``"paper"``, Eqs. 13-14 as printed: :math:`a = \alpha / (N (N - 1))`, smaller by a factor of 110 at
           N = 100, m = 10: α then only breaks ties between equal counts;
         * ``"turns"``: :math:`a = \alpha / ((N - 1) (m - 1))`, so that α is in turns: no swap of two clients gains more
@@ -314,7 +339,8 @@ class DispersionProblem(SelectionProblem):
 
         **Under** ``"pairs"`` **the meaning of α changes with m.** A swap gains up to 2α/m of the mean distance, which
         is worth α (N - 1) / m turns: at N = 100 and α = 1 these are 10 with m = 10 and 33 with m = 3, where the mean
-        client of a run of 100 rounds has had three. Tune α for each m, or use ``"turns"``.
+        client of a run of 100 rounds has had three. Tune α for each m, or use ``"turns"``, the default of the selector
+        ``fedgs``.
 
         (The authors' code has M/|A| for M/N in z. Both are constants under :math:`1^\top s = m`.)
 
@@ -347,6 +373,9 @@ class DispersionProblem(SelectionProblem):
         InvalidProblem
             When shapes disagree, nobody is available, or a value is out of range.
         """
+        distances, labels = square(distances, "distances")
+        counts, available = aligned(counts, "counts", labels), aligned(available, "available", labels)
+        constraints = {"names": names_of(labels)} | constraints
         h = np.asarray(distances)
         n = np.shape(counts)[0] if np.ndim(counts) == 1 else -1
         if n >= 0 and h.shape != (n, n):
@@ -376,6 +405,40 @@ class DispersionProblem(SelectionProblem):
             When an argument is not as described at `DispersionProblem`.
         """
         return cls(np.asarray(distances), size=size, weight=0.5)
+
+    @staticmethod
+    def from_quadratic(
+        quadratic: ArrayLike, size: int | tuple[int, int], sense: Literal["max", "min"] = "max", **fields: Any
+    ) -> QuadraticProblem:
+        r"""State the choice of ``size`` clients by any quadratic objective :math:`s^\top Q s`, diagonal included.
+
+        Entries may have any sign. What is added to make distances of them stays inside: objective, bound, gap and
+        certificate are in the units of Q.
+
+        Parameters
+        ----------
+        quadratic : (n, n) array-like
+            Q, symmetric or a triangle.
+        size : int or (int, int)
+            Clients to choose, or the least and the largest number of them: ``(0, n)`` where any number may be chosen.
+        sense : {"max", "min"}
+            Whether larger or smaller values are better.
+        **fields
+            ``constant``, ``clients`` and side constraints, see `solvers.dispersion.QuadraticProblem`.
+
+        Returns
+        -------
+        QuadraticProblem
+            Solved by all methods of a `DispersionProblem`.
+
+        Raises
+        ------
+        InvalidProblem
+            When an argument is not as described at `solvers.dispersion.QuadraticProblem`.
+        """
+        from solvers.dispersion.quadratic import QuadraticProblem
+
+        return QuadraticProblem(quadratic, size, sense, **fields)  # type: ignore[arg-type]
 
     @classmethod
     def from_points(
@@ -501,6 +564,7 @@ class PointDispersionProblem(SelectionProblem):
     family: ClassVar[str] = "dispersion"
 
     def __post_init__(self) -> None:
+        self._align(labels_of(self.points, "points"), "points")
         points = frozen_array(self.points, "points", ndim=2)
         n, dimensions = points.shape
         if n == 0 or dimensions == 0:
@@ -542,6 +606,10 @@ class PointDispersionProblem(SelectionProblem):
         metric : {"euclidean", "hellinger"}
             The distance between points.
         """
+        labels = labels_of(points, "points")
+        counts = aligned(counts, "counts", labels, "points")
+        available = aligned(available, "available", labels, "points")
+        constraints = {"names": names_of(labels)} | constraints
         p = np.asarray(points)
         if p.ndim != 2:
             raise InvalidProblem(f"points must have 2 dimension(s); got shape {p.shape}")
@@ -599,7 +667,8 @@ class KindDispersionProblem(SelectionProblem):
     family: ClassVar[str] = "dispersion"
 
     def __post_init__(self) -> None:
-        distances = _symmetric(self.distances, "kind")
+        self._align(labels_of(self.kinds, "kinds"), "kinds")
+        distances = _symmetric(square(self.distances, "distances")[0], "kind")
         k = len(distances)
         kinds = np.asarray(self.kinds)
         if kinds.ndim != 1 or kinds.dtype.kind not in "iu":
@@ -639,6 +708,10 @@ class KindDispersionProblem(SelectionProblem):
         counts, available, size, alpha, scale, **constraints
             As for `DispersionProblem.fedgs`.
         """
+        labels = labels_of(kinds, "kinds")
+        counts = aligned(counts, "counts", labels, "kinds")
+        available = aligned(available, "available", labels, "kinds")
+        constraints = {"names": names_of(labels)} | constraints
         d, all_kinds = np.asarray(distances, dtype=np.float64), np.asarray(kinds)
         if all_kinds.ndim != 1 or all_kinds.dtype.kind not in "iu":
             raise InvalidProblem(f"kinds must be one integer per client; got shape {all_kinds.shape}")
@@ -664,6 +737,16 @@ class KindDispersionProblem(SelectionProblem):
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def selection_size(value: Any, n: int) -> int:
+    """Return the number of clients to choose from n, or raise a sentence."""
+    if value is None:
+        raise InvalidProblem(f"size is missing: say how many of the {n} clients to choose, as in size={min(n, 10)}")
+    size = integer(value, "size")
+    if not 1 <= size <= n:
+        raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")
+    return size
 
 
 def _symmetric(value: ArrayLike, what: str, dtype: type = np.float64) -> NDArray[np.floating[Any]]:

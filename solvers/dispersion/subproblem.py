@@ -52,18 +52,44 @@ class SubproblemRun(Run):
         outside: float | None = -math.inf,
         share: float = 1.0,
     ) -> None:
-        super().__init__(problem, whole.method, None, whole.seed)
+        self.whole, self._nodes_before = whole, whole.nodes or 0
+        super().__init__(problem, whole.method, None, whole.seed, halt=whole.halt)
         self.rng, self.details = whole.rng, whole.details
-        self.whole, self.slack, self.map_back, self.constant, self.outside = whole, slack, map_back, constant, outside
+        self.slack, self.map_back, self.constant, self.outside = slack, map_back, constant, outside
         self.reserve = (1.0 - share) * whole.remaining if math.isfinite(whole.remaining) else 0.0
         self.is_quick = getattr(whole.problem, "size", 0) <= DEFAULT_POLICY.evaluated_at_once
         if map_back is None and whole.x is not None:
             super().offer(whole.x)
 
     @property
+    def nodes(self) -> int | None:
+        """Search-tree nodes of this run; the whole run counts them beside its own."""
+        return self._nodes
+
+    @nodes.setter
+    def nodes(self, nodes: int | None) -> None:
+        self._nodes = nodes
+        if nodes is not None:
+            self.whole.nodes = self._nodes_before + nodes
+
+    @property
     def remaining(self) -> float:
         """Seconds left to the whole run, less what it keeps; none when it is proved."""
         return 0.0 if self.enough else max(0.0, self.whole.remaining - self.reserve)
+
+    @property
+    def counts_work(self) -> bool:
+        """As `Run.counts_work`, of the whole run."""
+        return self.whole.counts_work
+
+    def spend(self, entries: float) -> None:
+        """As `Run.spend`, of the whole run."""
+        self.whole.spend(entries)
+
+    @property
+    def is_cancelled(self) -> bool:
+        """Whether the whole run is ended from outside."""
+        return self.whole.is_cancelled
 
     @property
     def enough(self) -> bool:
@@ -95,6 +121,16 @@ class SubproblemRun(Run):
             self.hand_over()
         return value
 
+    @contextmanager
+    def phase(self, name: str) -> Iterator[None]:
+        """As `Run.phase`, with objective and bound of the whole run, in its log."""
+        with self.whole.phase(name):
+            yield
+
+    def note(self, text: str) -> None:
+        """As `Run.note`, in the whole run's log."""
+        self.whole.note(text)
+
     def log(self, text: str) -> None:
         """As `Run.log`, in the whole run's log."""
         self.whole.log(text)
@@ -107,11 +143,19 @@ class SubproblemRun(Run):
         if known is None or self.objective + self.constant > known - self.slack:
             self.whole.offer(self.x if self.map_back is None else self.map_back(self.x))
 
-    def tighten(self, bound: float | Fraction, error: float | Fraction = 0.0) -> None:
+    def tighten(self, bound: float | Fraction, error: float | Fraction = 0.0, *, is_claimed: bool = False) -> None:
         """As `Run.tighten`, for the whole run as well."""
-        super().tighten(bound, error)
+        super().tighten(bound, error, is_claimed=is_claimed)
         if self.outside is not None and self.bound is not None:
-            self.whole.tighten(self._whole_bound)
+            self.whole.tighten(self._whole_bound, is_claimed=is_claimed)
+
+    def infeasible(self) -> None:
+        """As `Run.infeasible`: nothing is worth more than what is left out, or the whole has no decision either."""
+        super().infeasible()
+        if self.outside is not None and math.isfinite(self.outside):
+            self.whole.tighten(self.outside)
+        elif self.outside is not None:
+            self.whole.infeasible()
 
 
 def as_matrix(problem: Any, run: Run, method: str, **options: Any) -> None:
@@ -122,4 +166,3 @@ def as_matrix(problem: Any, run: Run, method: str, **options: Any) -> None:
         find(small, method).function(small, inner, **options)
     finally:
         inner.hand_over()
-        run.nodes = inner.nodes

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from solvers.dispersion.kernels.compiler import part
 
+#: No function of this module makes an array.
+ALLOCATES = False
+
 __all__ = ["copy", "select"]
 
 

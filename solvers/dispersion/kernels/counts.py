@@ -12,6 +12,9 @@ from typing import Any
 import numpy as np
 
 from solvers.dispersion.kernels.compiler import part
+from solvers.search import NodeOutcome
+
+FATHOMED_BY_BOUND, REDUCED, DOMINATED, INFEASIBLE, SOLVED, BRANCHED = (int(outcome) for outcome in NodeOutcome)
 
 __all__ = ["ascend", "explore", "fill", "signatures"]
 
@@ -257,8 +260,48 @@ def _branch(q, start, steps, hull, lower, upper, y):
     return pick, at
 
 
+@part
+def _keep_better(q, start, steps, n, incumbent, best):
+    """Copy counts that are worth more than the incumbent into ``best``; return the larger value."""
+    value = _value(q, start, steps, n)
+    if value <= incumbent:
+        return incumbent
+    for a in range(n.size):
+        best[a] = n[a]
+    return value
+
+
+@part
+def _push_children(lowers, uppers, points, bounds, count, lower, upper, y, bound, pick, at):
+    """Put both children on the stack, the more promising one last: it is looked at first."""
+    for side in range(2):
+        first = (side == 0) == (y[pick] - at > 0.5)
+        for a in range(y.size):
+            lowers[count + side, a], uppers[count + side, a], points[count + side, a] = lower[a], upper[a], y[a]
+        if first:
+            uppers[count + side, pick] = at
+        else:
+            lowers[count + side, pick] = at + 1
+        bounds[count + side] = bound
+
+
 def explore(
-    q, start, steps, m, lowers, uppers, points, bounds, count, incumbent, tolerance, margin, enough, best, budget
+    q,
+    start,
+    steps,
+    m,
+    lowers,
+    uppers,
+    points,
+    bounds,
+    count,
+    incumbent,
+    tolerance,
+    margin,
+    enough,
+    best,
+    budget,
+    outcomes,
 ):
     """Look at nodes, the last of the stack first, until none is left or ``budget`` nodes have been looked at.
 
@@ -276,6 +319,8 @@ def explore(
         Receives better counts.
     budget : int
         Nodes.
+    outcomes : (6,) int64 array
+        Nodes by `solvers.search.NodeOutcome`, which are counted here.
 
     Returns
     -------
@@ -293,10 +338,10 @@ def explore(
             continue
         nodes += 1
         lower, upper, y = lowers[count].copy(), uppers[count].copy(), points[count].copy()
-        dropped = False
+        outcome = BRANCHED
         for again in range(8):
             if lower.sum() > m or upper.sum() < m:
-                dropped = True
+                outcome = REDUCED if again > 0 else INFEASIBLE
                 break
             envelope(start, steps, lower, upper, hull, mean, length)
             gradient(q, y, g)
@@ -310,33 +355,22 @@ def explore(
             if again == 0:
                 _round(y, lower, upper, m, n)
                 _exchange(q, start, steps, n, 4 * k, 0.0)
-                value = _value(q, start, steps, n)
-                if value > incumbent:
-                    incumbent = value
-                    for a in range(k):
-                        best[a] = n[a]
+                incumbent = _keep_better(q, start, steps, n, incumbent, best)
             if bound + margin <= incumbent + tolerance:
-                dropped = True
+                outcome = FATHOMED_BY_BOUND
                 break
             width = (upper - lower).sum()
             cut = tighten(start, hull, lower, upper, g, price, chosen, fresh + margin - incumbent)
             if top - worst <= enough and 5 * cut < width:
                 break
-        if dropped:
-            continue
-        pick, at = _branch(q, start, steps, hull, lower, upper, y)
-        if pick < 0:
-            continue
-        for side in range(2):
-            first = (side == 0) == (y[pick] - at > 0.5)  # the more promising child last: it is looked at first
-            for a in range(k):
-                lowers[count, a], uppers[count, a], points[count, a] = lower[a], upper[a], y[a]
-            if first:
-                uppers[count, pick] = at
+        if outcome == BRANCHED:
+            pick, at = _branch(q, start, steps, hull, lower, upper, y)
+            if pick < 0:  # one selection is left
+                outcome, incumbent = SOLVED, _keep_better(q, start, steps, lower, incumbent, best)
             else:
-                lowers[count, pick] = at + 1
-            bounds[count] = bound
-            count += 1
+                _push_children(lowers, uppers, points, bounds, count, lower, upper, y, bound, pick, at)
+                count += 2
+        outcomes[outcome] += 1
     return nodes, count, incumbent
 
 
@@ -346,7 +380,7 @@ def signatures(precision: str) -> dict[Any, Any]:
 
     q, reals, indices = float64[:, ::1], float64[::1], int64[::1]
     stack = (int64[:, ::1], int64[:, ::1], q, reals, int64)
-    limits = (float64, float64, float64, float64, indices, int64)
+    limits = (float64, float64, float64, float64, indices, int64, indices)
     return {
         fill: (q, indices, reals, indices, int64),
         ascend: (q, indices, reals, indices, int64, float64),

@@ -31,6 +31,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from solvers.dispersion.kernels.compiler import compile_kernel
+from solvers.notices import notice
 
 __all__ = ["Clock", "cache_folder", "is_loaded", "load", "preload", "register", "registered", "warm_up"]
 
@@ -42,6 +43,12 @@ _INTERPRETED = 5_000_000
 #: Seconds from which on it is worth a note that kernels were compiled.
 _NOTEWORTHY = 1.0
 
+#: Seconds of a core that a kernel takes to compile where that is a second or more. 2026-11-24.
+_SECONDS = {
+    "constrained_tree": 10, "counts": 4, "tree": 4, "swaps_with_rows": 3, "cuts": 3, "swaps": 2, "rlt": 2,
+    "coverage": 1, "preference": 1, "collisions": 1, "tree_node": 1,
+}  # fmt: skip
+
 #: What most methods use.
 _COMMON = ("tree", "preference", "schur", "swaps", "ascent", "admm", "cuts")
 
@@ -51,6 +58,7 @@ _modules: dict[str, tuple[str, tuple[str, ...], dict[str, bool]]] = {}
 
 _lock = threading.RLock()
 _loaded: dict[tuple[str, str], SimpleNamespace] = {}
+_announced: set[str] = set()  # kernels of which it was said that they are being compiled
 _steps = 0  # of Python, so far
 
 
@@ -90,12 +98,13 @@ def registered() -> list[tuple[str, str]]:
     return [(name, precision) for name, (_, precisions, _) in _modules.items() for precision in precisions]
 
 
-for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "admm", "rlt"):
+for _name in ("tree", "preference", "schur", "points", "counts", "cuts", "admm", "rlt", "conditioning"):
     register(_name, f"{__package__}.{_name}")
 for _name in ("swaps", "ascent"):
     register(_name, f"{__package__}.{_name}", ("float64", "float32"))
 register("swaps_with_rows", f"{__package__}.swaps", ("float64", "float32"), has_rows=True)
 register("constrained_tree", f"{__package__}.tree", has_rows=True)
+register("tree_node", f"{__package__}.tree", single_node=True)
 register("collisions", "solvers.balance.kernels")
 register("coverage", "solvers.coverage.kernels", ("float64", "float32"))
 
@@ -124,8 +133,6 @@ def load(name: str, run: Clock | None = None, *, precision: str = "float64", ste
         if steps is not None and _steps + steps <= _INTERPRETED and not _is_cached():
             _steps += int(steps)
             return _interpreted(name)
-        if not _is_cached():
-            _announce()
         with nullcontext() if run is None else run.loading():
             began = time.perf_counter()
             _loaded[key] = _compiled(name, precision)
@@ -165,17 +172,23 @@ def warm_up(progress: Callable[[str, str, float], None] | None = None) -> None:
     """
     for name, precision in registered():
         began = time.perf_counter()
+        _announced.add(name)  # the caller tells of the wait itself
         load(name, precision=precision)
         if progress is not None:
             progress(name, precision, time.perf_counter() - began)
 
 
-@cache
-def _announce() -> None:
-    """Log, once in a process, that there is a wait, and why."""
-    logging.getLogger("solvers.kernels").info(
-        "compiling the solvers' kernels, once on this machine: some seconds for each, which count against no time "
-        "limit (fedselect warm-up does it beforehand)"
+def _announce(name: str) -> None:
+    """Say, once in a process for each kernel, that there is a wait, how long it is about, and why."""
+    if name in _announced:
+        return
+    _announced.add(name)
+    seconds = _SECONDS.get(name)
+    wait = "" if seconds is None else f", about {seconds} s on an idle core"
+    notice(
+        f"compiling {name} once on this machine{wait}, which count against no time limit; "
+        "'fedselect warm-up' compiles all kernels beforehand",
+        logging.getLogger("solvers"),
     )
 
 
@@ -188,7 +201,8 @@ def _compiled(name: str, precision: str) -> SimpleNamespace:
     """Compile a kernel; where that fails, Python has to do."""
     module, _, variant = _modules[name]
     try:
-        return compile_kernel(importlib.import_module(module), precision, **variant)
+        source = importlib.import_module(module)
+        return compile_kernel(source, precision, lambda: _announce(name), **variant)
     except Exception as error:
         _log.warning("the kernel %s cannot be compiled and is run by Python, slowly: %s", name, error)
         return _interpreted(name)

@@ -1,4 +1,4 @@
-"""Kernels for points: sums of distances to centres, and weight moved between clients of a small dense part."""
+"""Kernels for points: sums of distances to centres, and all distances of a small part."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-__all__ = ["add_distances", "climb", "fill_distances", "signatures"]
+__all__ = ["add_distances", "fill_distances", "signatures"]
 
 _BLOCK = 512
 
@@ -54,48 +54,6 @@ def fill_distances(coordinates, matrix):
             out[j] = np.sqrt(out[j])
 
 
-def climb(h, pair, y, g, steps, enough):
-    """Move weight between pairs of clients until no move gains at a slope above ``enough``; return the largest slope.
-
-    Pairwise Frank-Wolfe on ``pair/2 · yᵀHy + …`` with gradient g, its second client chosen by the gain of the whole
-    move. Weights stay multiples of 2⁻³⁰, so that their sum stays exactly m.
-    """
-    n = y.size
-    unit = 2.0**-30
-    slope = 0.0
-    for _ in range(steps):
-        low, worst = -1, np.inf
-        for i in range(n):
-            if y[i] > 0.0 and g[i] < worst:
-                low, worst = i, g[i]
-        top, best = -1, 0.0
-        slope = 0.0
-        for j in range(n):
-            rise = g[j] - worst
-            if y[j] >= 1.0 or rise <= enough:
-                continue
-            slope = max(slope, rise)
-            room = min(y[low], 1.0 - y[j])
-            bend = pair * h[low, j]
-            step = room if rise >= 2.0 * bend * room else rise / (2.0 * bend)
-            gain = step * (rise - bend * step)
-            if gain > best:
-                top, best = j, gain
-        if top < 0:
-            return slope
-        rise, bend = g[top] - worst, pair * h[low, top]
-        step = min(y[low], 1.0 - y[top])
-        if rise < 2.0 * bend * step:
-            step = np.floor(rise / (2.0 * bend) / unit) * unit
-            if step <= 0.0:
-                return slope
-        y[low] -= step
-        y[top] += step
-        for i in range(n):
-            g[i] += pair * step * (h[top, i] - h[low, i])
-    return slope
-
-
 def signatures(precision: str) -> dict[Any, Any]:
     """Return the numba types of the arguments."""
     from numba import float64, int64, types
@@ -104,5 +62,4 @@ def signatures(precision: str) -> dict[Any, Any]:
     return {
         add_distances: (read, float64[:, ::1], float64[::1], int64, int64, float64[::1]),
         fill_distances: (read, float64[:, ::1]),
-        climb: (read, float64, float64[::1], float64[::1], int64, float64),
     }

@@ -14,7 +14,7 @@ import numpy as np
 
 from solvers.dispersion.kernels.compiler import part
 
-__all__ = ["appraise", "descend", "divide", "signatures", "weigh"]
+__all__ = ["appraise", "descend", "divide", "signatures"]
 
 
 @part
@@ -158,35 +158,6 @@ def divide(quadratic, prices, is_core, grid, shares):
             shares[j, i] = pair - share
 
 
-def weigh(slack, least, steps, gradients, weights):
-    """Maximise gᵀy − yᵀMy for each row y of ``weights``, by swaps of weight that keep it in [0, 1] and its sum.
-
-    ``gradients`` are g − 2 M y at the start and at the end; ``least`` is the difference of two that is worth a swap.
-    """
-    for each in range(weights.shape[0]):
-        gradient, y = gradients[each], weights[each]
-        for _ in range(steps):
-            best, worst = -1, -1
-            for i in range(y.size):
-                if y[i] < 1.0 and (best < 0 or gradient[i] > gradient[best]):
-                    best = i
-                if y[i] > 0.0 and (worst < 0 or gradient[i] < gradient[worst]):
-                    worst = i
-            if best < 0 or worst < 0:
-                break
-            rise = gradient[best] - gradient[worst]
-            if rise <= least:
-                break
-            amount = min(1.0 - y[best], y[worst])
-            curvature = slack[best, best] + slack[worst, worst] - 2.0 * slack[best, worst]
-            if 2.0 * curvature * amount > rise:
-                amount = rise / (2.0 * curvature)
-            y[best] += amount
-            y[worst] -= amount
-            for i in range(y.size):
-                gradient[i] -= 2.0 * amount * (slack[best, i] - slack[worst, i])
-
-
 def signatures(precision: str) -> dict[Any, Any]:
     """Return the numba types of the arguments."""
     from numba import boolean, float64, int64
@@ -197,5 +168,4 @@ def signatures(precision: str) -> dict[Any, Any]:
         appraise: common,
         descend: (*common, clients, int64, int64, float64, int64, int64, int64[::1]),
         divide: (reals, float64[::1], boolean[::1], float64, rows),
-        weigh: (reals, float64, int64, reals, reals),
     }

@@ -42,7 +42,10 @@ from solvers.search import NodeOutcome
 
 FATHOMED_BY_BOUND, REDUCED, DOMINATED, INFEASIBLE, SOLVED, BRANCHED = (int(outcome) for outcome in NodeOutcome)
 
-__all__ = ["consistent", "explore", "look", "signatures"]
+#: No function of this module makes an array.
+ALLOCATES = False
+
+__all__ = ["consistent", "evaluate", "explore", "signatures"]
 
 
 # -- what is fixed ----------------------------------------------------------------------------------------------------
@@ -820,32 +823,38 @@ def consistent(sides, order, size, node, scratch):
     return _propagate(size, sides, order, node, scratch)[0] >= 0
 
 
-def look(form, order, sides, point, goal, node, scratch, fixing):
+def evaluate(form, order, sides, point, goal, node, scratch, fixing):
     """Bound the node that ``node.state`` says, from a point: its state, point and multipliers are left in the arrays.
 
     With ``fixing`` 0 nothing is fixed. Returns the bound, or -inf where the constraints leave no selection, and how
-    many clients are free.
+    many clients are free. Without constraints some but not all of the free clients are to be chosen.
     """
     n = form.linear.size
     copy(point[:n], node.y)
-    copy(point[n:], scratch.mu)
-    copy(point[n:], scratch.price)
-    nf, left = _count(form.size, sides, node, scratch)
-    if fixing:
-        nf, left = _consequences(form.size, order, sides, node, scratch)
+    if sides is None:
+        nf, left = _count_free(form.size, node)
+    else:
+        copy(point[n:], scratch.mu)
+        copy(point[n:], scratch.price)
+        nf, left = _count(form.size, sides, node, scratch)
+        if fixing:
+            nf, left = _consequences(form.size, order, sides, node, scratch)
     if nf < 0:
         return -np.inf, 0
     constant = _linear(form, node)
     if left == 0 or left == nf:
         return _value(form, node, nf, left, constant) + form.margin, 0
-    _enter_groups(sides, node, scratch, nf, left)
+    if sides is None:
+        _enter_slice(node, nf, left)
+    else:
+        _enter_groups(sides, node, scratch, nf, left)
     gradient(form.curved, node, nf)
     found = bound_node(form, sides, node, scratch, nf, left, constant, goal, goal.incumbent, 0.0)
     return found[0], nf
 
 
-def signatures(precision: str, has_rows: bool = False) -> dict[Any, Any]:
-    """Return the numba types of the arguments, under constraints or without."""
+def signatures(precision: str, has_rows: bool = False, single_node: bool = False) -> dict[Any, Any]:
+    """Return the numba types of the arguments, under constraints or without; there, of a search or a single node."""
     from numba import float64, int8, int16, int64, none, types
 
     matrix, reals, indices, best = float64[:, ::1], float64[::1], int64[::1], int8[::1]
@@ -856,11 +865,13 @@ def signatures(precision: str, has_rows: bool = False) -> dict[Any, Any]:
     node = types.NamedTuple([int8[::1]] * 2 + [reals] * 4 + [indices] * 2, Workspace)
     log = types.NamedTuple([indices, indices, int16[:, ::1], indices, int64, float64], Log)
     if not has_rows:
+        if single_node:
+            return {evaluate: (form, order, none, reals, goal, node, none, int64)}
         return {explore: (form, order, none, stack, int64, goal, best, node, none, log, indices)}
     sides = types.NamedTuple([indices] * 3 + [matrix] + [reals] * 3 + [int64[:, ::1]] + [indices] * 2, Sides)
     scratch = types.NamedTuple([indices] * 9 + [reals] * 9, SideScratch)
     return {
         explore: (form, order, sides, stack, int64, goal, best, node, scratch, log, indices),
         consistent: (sides, order, int64, node, scratch),
-        look: (form, order, sides, reals, goal, node, scratch, int64),
+        evaluate: (form, order, sides, reals, goal, node, scratch, int64),
     }

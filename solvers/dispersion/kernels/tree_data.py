@@ -70,7 +70,7 @@ class Goal(NamedTuple):
 
 
 class Log(NamedTuple):
-    """Log of every node that is bounded, as far as there is room: see `solvers.dispersion.tree.journal`.
+    """Log of every node that is bounded, as far as there is room: see `solvers.dispersion.tree.search_log`.
 
     ``origins`` are twice the number of the node above, and one more on the side of whom it branched on; ``clients``
     whom the node branches on itself, -1 where it is closed; ``points`` where its tangent is taken, in units of

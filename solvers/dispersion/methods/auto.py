@@ -12,10 +12,12 @@ from numpy.typing import NDArray
 from solvers.dispersion.kinds import alike, repeated
 from solvers.dispersion.line import Line, choose, line_of, too_large
 from solvers.dispersion.memory import Memory
-from solvers.dispersion.methods.constrained import solve_constrained
+from solvers.dispersion.methods.constrained import RowPrices, solve_constrained
 from solvers.dispersion.methods.exact import brute_force, search_trees
+from solvers.dispersion.methods.fixing import close_rest, fix_by_products, fix_clients
 from solvers.dispersion.methods.kinds import solve_by_kinds
-from solvers.dispersion.methods.memetic import Relay
+from solvers.dispersion.methods.memetic import HybridSearch
+from solvers.dispersion.methods.pools import solve_pool
 from solvers.dispersion.methods.rlt import descend, sift, survivors
 from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
@@ -28,9 +30,9 @@ from solvers.dispersion.problem import (
 )
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import CoreMultipliers
-from solvers.dispersion.relaxations.slice_form import Normal, units
+from solvers.dispersion.relaxations.slice_form import ScaledProblem, units
 from solvers.dispersion.subproblem import SubproblemRun, as_matrix
-from solvers.dispersion.tree.stages import Stages
+from solvers.dispersion.tree.rlt_log import RltLog
 from solvers.registry import find, method
 from solvers.run import Run
 
@@ -55,7 +57,7 @@ class Work:
         The same problem between types of clients, once a stage has looked for them.
     line : Line, optional
         The line that the clients lie on.
-    multipliers : Stages, optional
+    multipliers : RltLog, optional
         Where the search is written down, those that have left clients out.
     known : CoreMultipliers, optional
         Multipliers of all clients of the part, which DNN nodes start from.
@@ -68,7 +70,7 @@ class Work:
     threads: int = 1
     types: KindDispersionProblem | None = None
     line: Line | None = None
-    multipliers: Stages | None = None
+    multipliers: RltLog | None = None
     known: CoreMultipliers | None = None
 
     def __post_init__(self) -> None:
@@ -158,11 +160,43 @@ def _lies_on_a_line(work: Work) -> Literal[True] | str:
     return work.line is not None or "as the clients do not lie on one"
 
 
+def _can_be_fixed(work: Work) -> Literal[True] | str:
+    n, policy = work.problem.n, work.policy
+    if n < policy.few_clients:
+        return f"as it pays from {policy.few_clients} clients on"
+    if is_trivial(work.problem):
+        return "as no search is needed"
+    if work.run.recording and n > policy.fixing_ratio * work.problem.size:
+        return "as a certificate is wanted, and the level-1 RLT bound is written down as it goes"
+    largest = policy.fixing_certified if work.run.recording else policy.fixing_largest
+    return n <= largest or f"as it, or its certificate, takes too long for more than {largest} clients"
+
+
+def _is_soon_searched(work: Work) -> Literal[True] | str:
+    n, m, policy = work.problem.n, work.problem.size, work.policy
+    if not policy.few_clients <= n <= policy.largest_tree:
+        return f"as it is for {policy.few_clients} to {policy.largest_tree} clients"
+    if is_trivial(work.problem):
+        return "as no search is needed"
+    return n < policy.rlt_ratio * m or "as few of many are chosen"
+
+
+def _has_products(work: Work) -> Literal[True] | str:
+    n, m, policy = work.problem.n, work.problem.size, work.policy
+    reason = _can_be_fixed(work)
+    if reason is not True:
+        return reason
+    if n > policy.fixing_ratio * m:
+        return f"as {m} of {n} are chosen, fewer than one of {policy.fixing_ratio}"
+    few = policy.fixing_few
+    return work.part.n > few or f"as no more than {few} clients are left"
+
+
 def _is_few_of_many(work: Work) -> Literal[True] | str:
-    problem, policy = work.problem, work.policy
+    problem, policy = work.part, work.policy
     n, m = problem.n, problem.size
-    if work.run.recording and n >= policy.few_clients:
-        work.multipliers = Stages(problem)
+    if work.run.recording and n >= policy.few_clients and problem is work.problem:
+        work.multipliers = RltLog(problem)
     if is_trivial(problem):
         return "as no search is needed"
     if n < policy.few_clients:
@@ -185,7 +219,20 @@ def _enumerate(work: Work) -> bool:
 
 
 def _keep_constraints(work: Work) -> bool:
-    solve_constrained(work.problem, work.run, memory=work.memory, policy=work.policy)
+    problem, run, memory, policy = work.problem, work.run, work.memory, work.policy
+    part = solve_constrained(problem, run, memory=memory, policy=policy, fixes=not run.recording)
+    while part is not None:
+        few, inner = part
+        if few.is_constrained:
+            part = solve_constrained(few, inner, policy=policy, fixes=True)
+        else:
+            part = None
+            if not solve_trivial(few, inner):
+                search_trees(few, inner, policy.products, policy.tabu_moves, policy.largest_tree, policy=policy)
+    if run.x is not None:
+        run.details["prices"] = RowPrices(problem, run.x)
+    if memory is not None:
+        memory.keep(problem, run.x)
     return True
 
 
@@ -196,7 +243,7 @@ def _find_a_selection(work: Work) -> bool:
 
 def _count_types(work: Work) -> bool:
     assert work.types is not None
-    solve_by_kinds(work.types, work.run, work.policy.kinds_time_share, work.policy.kinds_nodes)
+    solve_by_kinds(work.types, work.run, work.policy, work.policy.kinds_time_share, work.policy.kinds_nodes)
     return False
 
 
@@ -205,6 +252,54 @@ def _follow_a_line(work: Work) -> bool:
     begin(work.problem, work.run)
     choose(work.problem, work.line, work.run)
     return True
+
+
+def _fix(work: Work) -> bool:
+    problem, run, memory, policy = work.problem, work.run, work.memory, work.policy
+    with run.phase("quadratic fixing"):
+        if memory is not None:
+            for x in memory.start(problem):
+                run.offer(ascend(problem, x, run))
+        moves, search = policy.tabu_moves, HybridSearch(problem, run, policy)  # what is fixed depends on the incumbent
+        while moves > 0 and not run.expired and (done := search.advance(moves)):
+            moves -= done
+        fixing = fix_clients(problem, run, policy)
+    run.details["fixed"] = problem.n - fixing.ids.size
+    if run.proved or run.expired:
+        if memory is not None:
+            memory.keep(problem, run.x)  # else the trees do
+        return True
+    if fixing.ids.size < problem.n:
+        work.part, work.part_run = fixing.part()
+    return False
+
+
+def _search_a_little(work: Work, most: float) -> bool:
+    few, inner, policy = work.part, work.part_run, work.policy
+    if not solve_trivial(few, inner):
+        search_trees(few, inner, policy.products, policy.tabu_moves, policy.largest_tree, policy=policy, most=most)
+    if work.run.proved and work.memory is not None:
+        work.memory.keep(work.problem, work.run.x)  # else the trees do
+    return work.run.proved
+
+
+def _search_first(work: Work) -> bool:
+    return _search_a_little(work, work.policy.short_search)
+
+
+def _fix_by_products(work: Work) -> bool:
+    if _search_a_little(work, work.policy.products_search):
+        return True
+    with work.run.phase("multipliers of products"):
+        fixing = fix_by_products(work.part, work.part_run, work.policy)
+    if not work.run.recording:  # a certificate does not hold what it fixes
+        with work.run.phase("cuts and conditioning"):
+            close_rest(fixing, work.policy)
+    work.run.details["fixed"] += work.part.n - fixing.ids.size
+    if fixing.ids.size < work.part.n and not (fixing.is_decided or work.run.proved):
+        work.part, work.part_run = fixing.part()
+        work.known = None  # multipliers of clients that are no longer there
+    return False
 
 
 def _leave_out(work: Work) -> bool:
@@ -217,6 +312,9 @@ def _leave_out(work: Work) -> bool:
 
 def _branch(work: Work) -> bool:
     few, inner = work.part, work.part_run
+    memory, is_whole = work.memory, few.size == work.problem.size
+    if not is_whole:
+        memory = None  # selections of the part are no selections of the whole
     if not solve_trivial(few, inner):
         search_trees(
             few,
@@ -224,29 +322,34 @@ def _branch(work: Work) -> bool:
             work.policy.products,
             work.policy.tabu_moves,
             work.policy.largest_tree,
-            work.memory,
+            memory,
             work.threads,
             policy=work.policy,
             known=work.known,
         )
-    work.run.nodes = inner.nodes
     return True
 
 
 def _reduced_by_rlt(work: Work) -> tuple[DispersionProblem, Run, CoreMultipliers | None]:
     """Bound by ``rlt``; return the problem over the clients that are left, its run, and multipliers to go on from."""
-    problem, run, memory, policy, log = work.problem, work.run, work.memory, work.policy, work.multipliers
+    problem, run, memory, policy, log = work.part, work.part_run, work.memory, work.policy, work.multipliers
     if memory is not None:
         for x in memory.start(problem):
             run.offer(ascend(problem, x, run))
-    moves, search = policy.tabu_moves, Relay(problem, run, policy)  # targets and the core depend on the incumbent
+    moves, search = (
+        policy.tabu_moves,
+        HybridSearch(problem, run, policy),
+    )  # targets and the core depend on the incumbent
     while moves > 0 and (done := search.advance(moves)):
         moves -= done
 
+    is_beside = work.problem.n > policy.fixing_closed and _has_products(work) is True
+
     def part_of_the_time(share: float) -> SubproblemRun:
+        share = min(share, policy.rlt_beside_products) if is_beside else share
         return SubproblemRun(problem, run, 0.0, share=share)
 
-    relaxation = RowRelaxation(Normal.of(problem), run)
+    relaxation = RowRelaxation(ScaledProblem.of(problem), run, policy=policy)
     first = policy.rlt_first_iterations
     descend(problem, part_of_the_time(policy.rlt_time_share), relaxation, first, log, policy)
     if relaxation.ids.size < problem.n:  # it is near: further
@@ -268,7 +371,7 @@ def _reduced_by_rlt(work: Work) -> tuple[DispersionProblem, Run, CoreMultipliers
         size=problem.size,
         weight=problem.weight,
         clients=problem.clients[ids],
-    )
+    ).answering(problem)
 
     def map_back(x: NDArray[np.int64]) -> NDArray[np.int64]:
         return problem.feasible.decision(ids[np.flatnonzero(x)])
@@ -280,7 +383,7 @@ def _reduced_by_rlt(work: Work) -> tuple[DispersionProblem, Run, CoreMultipliers
     if last is None or not np.isin(ids, last.core).all():
         return few, inner, None
     # The same distances in the units of fewer clients.
-    return few, inner, last.among(np.searchsorted(last.core, ids), units(few)[0] / relaxation.normal.factor)
+    return few, inner, last.among(np.searchsorted(last.core, ids), units(few)[0] / relaxation.scaled.factor)
 
 
 # -- distances by a matrix -------------------------------------------------------------------------------------------
@@ -297,7 +400,8 @@ MATRIX_STAGES = (
     Stage(
         "tree under side constraints",
         "there are side constraints",
-        "swaps, tabu search, and branch and bound with prices of the rows",
+        "swaps, tabu search, and branch and bound with prices of the rows; from {fixing_few} clients on, after "
+        "{constrained_search:,.0f} entries, quadratic fixing with prices, once, and the same on what is left",
         _is_constrained,
         _keep_constraints,
     ),
@@ -325,12 +429,37 @@ MATRIX_STAGES = (
         _follow_a_line,
     ),
     Stage(
+        "short search",
+        "there are {few_clients} to {largest_tree:,} clients, and more than one in {rlt_ratio} is chosen",
+        "the first-order tree, for {short_search:,.0f} entries of the matrix",
+        _is_soon_searched,
+        _search_first,
+    ),
+    Stage(
+        "quadratic fixing",
+        "there are {few_clients} to {fixing_largest:,} clients, where a certificate is wanted to {fixing_certified:,}",
+        "low-rank multipliers and one matrix inverse, which leave out or choose clients for good; again on the rest",
+        _can_be_fixed,
+        _fix,
+    ),
+    Stage(
         "level-1 RLT bound",
         "few of many are chosen: of {few_clients} to {rlt_largest:,} clients at most one in {rlt_ratio}",
         "leaves out clients that no better selection contains; then a stronger bound over a core does",
         _is_few_of_many,
         _leave_out,
         "rlt_time_share",
+    ),
+    Stage(
+        "multipliers of products",
+        "quadratic fixing applies, at least one in {fixing_ratio} is chosen, and more than {fixing_few} clients are "
+        "left",
+        "a short search on these, then the multipliers of products with quadratic fixing, again on the rest; up to "
+        "{fixing_closed} clients, and where no certificate is wanted, then cuts and a search that conditions their "
+        "form",
+        _has_products,
+        _fix_by_products,
+        "fixing_time_share",
     ),
     Stage(
         "trees",
@@ -342,7 +471,7 @@ MATRIX_STAGES = (
 )
 
 
-@method(DispersionProblem, "auto", kind="exact", constraints=True)
+@method(DispersionProblem, "auto", kind="exact", constraints=True, pool=True, work=True)
 @one_thread
 def auto(
     problem: DispersionProblem,
@@ -370,6 +499,12 @@ def auto(
     policy : Policy
         What stages, trees and heuristics decide by, for experiments.
     """
+    if run.pool is not None:
+        if problem.feasible.count <= policy.enumerable:
+            brute_force(problem, run)
+        else:
+            solve_pool(problem, run, auto, policy, memory=memory, threads=threads)
+        return
     work = Work(problem, run, policy, memory, threads)
     _go_through(MATRIX_STAGES, work)
     if work.multipliers is not None and run.recorded is None:
@@ -404,7 +539,7 @@ def _has_a_small_matrix(work: Work) -> Literal[True] | str:
 
 def _solve_by_types(work: Work) -> bool:
     assert work.types is not None
-    solve_by_kinds(work.types, work.run)
+    solve_by_kinds(work.types, work.run, work.policy)
     return True
 
 
@@ -414,7 +549,7 @@ def _make_a_matrix(work: Work) -> bool:
 
 
 def _solve_as_stated(work: Work) -> bool:
-    find(work.problem, "branch-and-bound").function(work.problem, work.run)
+    find(work.problem, "branch-and-bound").function(work.problem, work.run, policy=work.policy)
     return True
 
 
@@ -452,7 +587,9 @@ OTHER_STAGES = (
 )
 
 
-@dispersion_method((PointDispersionProblem, KindDispersionProblem), "auto", kind="exact", constraints=True)
+@dispersion_method(
+    (PointDispersionProblem, KindDispersionProblem), "auto", kind="exact", constraints=True, pool=True, work=True
+)
 def auto_without_matrix(problem: SelectionProblem, run: Run, *, policy: Policy = DEFAULT_POLICY) -> None:
     """Repeated points as types, few clients as a matrix, by its ``auto``; many by ``branch-and-bound``.
 
@@ -464,4 +601,10 @@ def auto_without_matrix(problem: SelectionProblem, run: Run, *, policy: Policy =
     policy : Policy
         What stages, trees and heuristics decide by, for experiments.
     """
+    if run.pool is not None:
+        if problem.feasible.count <= policy.enumerable:
+            brute_force(problem, run)
+        else:
+            solve_pool(problem, run, auto_without_matrix, policy)
+        return
     _go_through(OTHER_STAGES, Work(problem, run, policy))

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from solvers.dispersion.formats import to_qubo
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.registry import method
 from solvers.run import Run
 
@@ -78,11 +78,11 @@ def _centred(problem: DispersionProblem) -> NDArray[np.float64]:
     The penalty is the spread of the gains at the greedy selection: too small to forbid a selection of another size,
     large enough to keep it near.
     """
-    normal = Normal.of(problem)
+    scaled = ScaledProblem.of(problem)
     n, m = problem.n, problem.size
-    means = normal.quadratic.mean(axis=1)
+    means = scaled.quadratic.mean(axis=1)
     half = means - means.mean() / 2
-    pair, linear = normal.quadratic - half - half[:, None], normal.linear + 2 * m * half
+    pair, linear = scaled.quadratic - half - half[:, None], scaled.linear + 2 * m * half
     linear = linear - linear.mean()
     gains = linear + 2 * pair @ greedy_decision(problem)
     penalty = max(float(np.ptp(gains)), 1e-9)
@@ -151,7 +151,7 @@ def _pymoo_problem(problem: DispersionProblem) -> Any:
     """The problem as pymoo has it: to be minimised, with the distance from the size as its one constraint."""
     from pymoo.core.problem import Problem
 
-    normal = Normal.of(problem)
+    scaled = ScaledProblem.of(problem)
 
     rows = [row.scaled() for row in problem.feasible.rows()[1:]]
     above = [(row.coefficients, row.high) for row in rows if row.high < math.inf]
@@ -165,7 +165,7 @@ def _pymoo_problem(problem: DispersionProblem) -> Any:
 
         def _evaluate(self, x: NDArray[Any], out: dict[str, Any], *_: Any, **__: Any) -> None:
             chosen = x.astype(np.float64)
-            out["F"] = -((chosen @ normal.quadratic) * chosen).sum(axis=1) - chosen @ normal.linear
+            out["F"] = -((chosen @ scaled.quadratic) * chosen).sum(axis=1) - chosen @ scaled.linear
             out["H"] = (chosen.sum(axis=1) - problem.size)[:, None]
             if limits.size:
                 out["G"] = chosen @ sides.T - limits

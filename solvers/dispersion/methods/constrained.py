@@ -10,12 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.memory import Memory
+from solvers.dispersion.methods.fixing import fix_by_products, fix_clients
 from solvers.dispersion.methods.tabu import Search
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.subproblem import SubproblemRun
 from solvers.dispersion.tree.first_order import FirstOrderTree
-from solvers.errors import NoSelection
+from solvers.errors import InvalidProblem, NoSelection
 from solvers.run import Run
 
 
@@ -27,8 +29,12 @@ def solve_constrained(
     moves: int = DEFAULT_POLICY.tabu_moves,
     memory: Memory | None = None,
     policy: Policy = DEFAULT_POLICY,
-) -> None:
+    fixes: bool = False,
+) -> tuple[DispersionProblem, SubproblemRun] | None:
     """Prove optimality under side constraints by `FirstOrderTree`, from selections that swaps and the root find.
+
+    With ``fixes`` the tree stops after `Policy.constrained_search` entries, once, for quadratic fixing with prices of
+    the rows: where that leaves few clients, the problem over these and its run are returned, and not solved.
 
     Parameters
     ----------
@@ -41,7 +47,7 @@ def solve_constrained(
     """
     run.tighten(problem.trivial_bound())
     if problem.size == 1 and not _choose_one(problem, run):
-        return
+        return None
     if memory is not None:
         for x in memory.start(problem):
             if problem.violation(x) == 0:
@@ -54,13 +60,19 @@ def solve_constrained(
             search, root = Search(problem, run, policy=policy), tree.root
             while tree.open and not (run.expired or run.proved):
                 moves -= _search(
-                    search, tree, min(moves, policy.constrained_moves if tree.root is root and not run.nodes else moves)
+                    search,
+                    tree,
+                    min(moves, policy.constrained_moves if tree.root is root and not tree.nodes else moves),
                 )
                 if tree.open and not run.proved:
                     tree.advance()
                 if tree.root is not root:
                     root = tree.root
                     _round(tree)
+                if fixes and tree.work.total >= policy.constrained_search:
+                    fixes, part = False, _fixed(tree)
+                    if part is not None:
+                        return part
         while tree.open and not (run.expired or run.proved):
             tree.advance()
         tree.report()
@@ -69,6 +81,28 @@ def solve_constrained(
             memory.keep(problem, run.x)
         if run.x is not None:
             run.details["prices"] = RowPrices(problem, run.x)
+    return None
+
+
+def _fixed(tree: FirstOrderTree) -> tuple[DispersionProblem, SubproblemRun] | None:
+    """Fix clients; return the problem that is left and its run, None where the tree goes on or there is a proof."""
+    problem, run, policy, size = tree.problem, tree.run, tree.policy, tree.problem.size - tree.ones.size
+    if not (policy.fixing_few <= tree.ids.size <= policy.fixing_largest) or run.x is None:
+        return None
+    with run.phase("quadratic fixing"):
+        fixing = fix_clients(problem, run, policy)
+        if fixing.ids.size > policy.constrained_left * tree.ids.size and tree.ids.size <= policy.fixing_ratio * size:
+            fixing = fix_by_products(problem, run, policy, fixing)
+        if not run.proved and fixing.is_contradictory:
+            run.tighten(fixing.outside)
+    tree.refresh_incumbent()
+    run.details["fixed"] = run.details.get("fixed", 0) + tree.ids.size - fixing.ids.size
+    if run.proved or run.expired or fixing.ids.size > policy.constrained_left * tree.ids.size:
+        return None
+    try:
+        return fixing.part()
+    except InvalidProblem:  # uses of a budget that are left may be too small for one
+        return None
 
 
 def bound_in_constraints(problem: DispersionProblem, run: Run, rounds: int) -> FirstOrderTree:

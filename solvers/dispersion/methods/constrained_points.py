@@ -13,7 +13,7 @@ from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import SMALLEST, DispersionProblem, PointDispersionProblem
-from solvers.dispersion.relaxations.points import Relaxation
+from solvers.dispersion.relaxations.points import PointRelaxation
 from solvers.dispersion.subproblem import SubproblemRun
 from solvers.errors import InvalidProblem
 from solvers.feasible_set import FREE, ONE, ZERO
@@ -22,7 +22,7 @@ from solvers.run import Run
 _EPS = float(np.finfo(np.float64).eps)
 
 
-def first_selection(problem: PointDispersionProblem, run: Run) -> NDArray[np.int64]:
+def first_selection(problem: PointDispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY) -> NDArray[np.int64]:
     """Return a selection near the best point of the concave relaxation, by steps of Frank-Wolfe over the rows.
 
     A step of 2 / (k + 2) goes towards the selection that is best for the gradient at the rows' prices; the point is
@@ -30,14 +30,14 @@ def first_selection(problem: PointDispersionProblem, run: Run) -> NDArray[np.int
     """
     feasible = _set_of(problem)
     sample = feasible.decision(
-        np.random.default_rng(run.seed).choice(problem.n, min(problem.n, DEFAULT_POLICY.point_sample), replace=False)
+        np.random.default_rng(run.seed).choice(problem.n, min(problem.n, policy.point_sample), replace=False)
     )
     share = (problem.size - 1) / sample.sum()
     x = feasible.round(2 * problem.weight * share * _sums(problem, sample, run) + problem.linear)
     run.offer(x)
     point, sums = x.astype(np.float64), _sums(problem, x, run)
-    for k in range(DEFAULT_POLICY.first_steps):
-        if run.time_limit is not None and run.seconds > DEFAULT_POLICY.first_steps_time_share * run.time_limit:
+    for k in range(policy.first_steps):
+        if run.time_limit is not None and run.seconds > policy.first_steps_time_share * run.time_limit:
             break
         g = 2 * problem.weight * sums + problem.linear
         towards = feasible.core.best(feasible.at_prices(g, feasible.prices(g))[1])
@@ -50,7 +50,9 @@ def first_selection(problem: PointDispersionProblem, run: Run) -> NDArray[np.int
     return feasible.round(point + 1e-3 * g / max(float(np.abs(g).max()), 1e-300))
 
 
-def search_in_constraints(problem: PointDispersionProblem, run: Run, rounds: int, moves: int = 0) -> None:
+def search_in_constraints(
+    problem: PointDispersionProblem, run: Run, rounds: int, moves: int = 0, policy: Policy = DEFAULT_POLICY
+) -> None:
     """Improve a selection by small problems until nothing changes.
 
     Those clients whose gain at the rows' prices is nearest to the threshold of their groups are free in a small problem
@@ -64,17 +66,19 @@ def search_in_constraints(problem: PointDispersionProblem, run: Run, rounds: int
         Small problems, at most.
     moves : int
         Moves of tabu search in each; swap ascent alone by default.
+    policy : Policy
+        Tuning constants.
     """
     feasible = _set_of(problem)
     if run.x is None:
-        run.offer(first_selection(problem, run))
+        run.offer(first_selection(problem, run, policy))
     for _ in range(rounds):
         if run.expired:
             return
         assert run.x is not None
         known, x = run.objective, problem.decision(run.x)
         g = 2 * problem.weight * _sums(problem, x, run) + problem.linear
-        _improve(problem, run, x, g, _near(feasible, x, g), moves)
+        _improve(problem, run, x, g, _near(feasible, x, g, policy.nearest), moves)
         if run.objective == known:
             return
 
@@ -96,13 +100,13 @@ def _sums(problem: PointDispersionProblem, x: NDArray[np.int64], run: Run) -> ND
     return problem.geometry.potentials(chosen, np.ones(chosen.size), run)
 
 
-def _near(feasible: ConstrainedSelections, x: NDArray[np.int64], g: NDArray[np.float64]) -> NDArray[np.intp]:
+def _near(feasible: ConstrainedSelections, x: NDArray[np.int64], g: NDArray[np.float64], most: int) -> NDArray[np.intp]:
     """Return the clients that are out of place at the rows' prices, and those that lose least by a change."""
     reduced = feasible.at_prices(g, feasible.prices(g))[1]
     best = feasible.core.best(reduced)
     loss = np.where(best == x, feasible.core.losses(reduced, best), -1.0)
     loss[feasible.constraints.states != FREE] = np.inf
-    return np.sort(np.argsort(loss, kind="stable")[: min(DEFAULT_POLICY.nearest, int(np.isfinite(loss).sum()))])
+    return np.sort(np.argsort(loss, kind="stable")[: min(most, int(np.isfinite(loss).sum()))])
 
 
 def _improve(
@@ -145,7 +149,7 @@ def _improve(
     inner.hand_over()
 
 
-def solve_by_prices(problem: PointDispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY) -> Relaxation:
+def solve_by_prices(problem: PointDispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY) -> PointRelaxation:
     """Bound by prices of the rows, and round: the relaxation, which is returned, climbs at the costs that prices make.
 
     The bound is the tangent at its point, over the linear relaxation of all constraints, whatever the prices are. A
@@ -154,7 +158,7 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run, policy: Policy = 
     feasible = _set_of(problem)
     matrix, limits = feasible.matrix, np.array([row.high for row in feasible.priced])
     assert run.x is not None
-    relaxation = Relaxation(problem, run, problem.decision(run.x))
+    relaxation = PointRelaxation(problem, run, problem.decision(run.x))
     states = problem.constraints.states
     far = 2 * problem.weight * problem.diameter * problem.size + problem.spread
     fixed = np.where(states == ONE, -far, np.where(states == ZERO, far, 0.0))  # keeps the point where states are
@@ -173,7 +177,7 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run, policy: Policy = 
         relaxation.take(climber, charge)
         towards = feasible.prices(relaxation.g)
         run.tighten(relaxation.bound(feasible.at_prices(relaxation.g, towards)[0]))
-        _offer(relaxation, run, feasible.round(relaxation.y))
+        _offer(relaxation, run, feasible.round(relaxation.y), policy.nearest)
         assert run.bound is not None
         assert run.objective is not None
         bounds.append(run.bound)
@@ -225,11 +229,11 @@ class _Bracket:
         return float(min(max(met, first + 0.02 * (last - first)), last - 0.02 * (last - first)))
 
 
-def _offer(relaxation: Relaxation, run: Run, x: NDArray[np.int64]) -> None:
+def _offer(relaxation: PointRelaxation, run: Run, x: NDArray[np.int64], most: int) -> None:
     """Offer a decision near the relaxation's point, where it is not worse than the run's as seen from there."""
     problem, change = relaxation.problem, x - relaxation.y
     some = np.flatnonzero(change)
-    if run.objective is not None and some.size <= DEFAULT_POLICY.nearest:
+    if run.objective is not None and some.size <= most:
         change = change[some]
         bend = problem.weight * float(change @ problem.geometry.distances(some) @ change)
         if relaxation.value() + float(relaxation.g[some] @ change) + bend < run.objective:

@@ -69,7 +69,7 @@ def cp_sat(
     run.nodes, optimal = 0, True
     while optimal and not (run.expired or run.proved):
         solver = solver_for(run, threads)
-        status = run_cp_sat(solver, model, follower(run, solver, chosen, integers.bound))
+        status = run_cp_sat(run, solver, model, follower(run, solver, chosen, integers.bound))
         run.nodes += int(solver.num_branches)
         run.message = solver.status_name(status)
         run.details["native_status"] = run.message.lower()
@@ -77,7 +77,8 @@ def cp_sat(
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return
         x = np.array([int(solver.boolean_value(variable)) for variable in chosen])
-        run.tighten(integers.bound(solver.best_objective_bound))  # 0, not a bound, under any other status
+        # 0, not a bound, under any other status.
+        run.tighten(integers.bound(solver.best_objective_bound), is_claimed=True)
         offer_answer(problem, run, x)
         optimal = status == cp_model.OPTIMAL and _forbid(problem, model, chosen, x)
 
@@ -113,9 +114,9 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
     """Outer approximation: solve, add the tangent at the answer, solve again."""
     from ortools.sat.python import cp_model
 
-    from solvers.dispersion.relaxations.semidefinite import Tangents
+    from solvers.dispersion.relaxations.semidefinite import OuterApproximation
 
-    tangents = Tangents(problem, run)
+    tangents = OuterApproximation(problem, run)
     scale = 2.0**36  # values are about m in these units
     points = tangents.first(incumbent(run))
     model = cp_model.CpModel()
@@ -136,7 +137,7 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
             model.add_hint(variable, bit)
         solver = solver_for(run, threads)
         status = run_cp_sat(
-            solver, model, follower(run, solver, chosen, lambda bound: tangents.original(bound / scale))
+            run, solver, model, follower(run, solver, chosen, lambda bound: tangents.original(bound / scale))
         )
         run.nodes += int(solver.num_branches)
         run.message = solver.status_name(status)
@@ -144,7 +145,7 @@ def _tangent(problem: DispersionProblem, run: Run, threads: int) -> None:
         cut_short(run, model, status)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             return  # without a solution the bound may be CP-SAT's initial 0, which means nothing
-        run.tighten(tangents.original(solver.best_objective_bound / scale))
+        run.tighten(tangents.original(solver.best_objective_bound / scale), is_claimed=True)
         x = np.array([int(solver.boolean_value(variable)) for variable in chosen])
         offer_answer(problem, run, x)
         run.offer(ascend(problem, x if problem.violation(x) == 0 else incumbent(run), run))

@@ -15,15 +15,16 @@ from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
+from solvers.dispersion.relaxations.stopping import StoppingRule, tighten
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.options import AtLeast
 from solvers.run import Run
 from solvers.solution import Stopped
 
 
-@dispersion_method(DispersionProblem, "dnn", start="some", kind="relaxation", constraints=True)
+@dispersion_method(DispersionProblem, "dnn", start="some", kind="relaxation", constraints=True, work=True)
 @one_thread
 def dnn(
     problem: DispersionProblem,
@@ -61,15 +62,14 @@ def dnn(
     if problem.is_constrained:
         _converge_in_constraints(problem, run, cuts, iterations)
         return
-    normal = Normal.of(problem)
-    relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+    scaled = ScaledProblem.of(problem)
+    relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, scaled.size)
 
     def certified(value: float) -> float:
-        return normal.certified(value + 2 * normal.error)
+        return scaled.certified(value + 2 * scaled.error)
 
-    least = DEFAULT_POLICY.dnn_progress * problem.scale * normal.factor
-    _converge(problem, run, relaxation, certified, lambda x: x, cuts, iterations, least)
-    run.duals = {"diagonal": relaxation.diagonal / normal.factor}
+    _converge(problem, run, relaxation, certified, lambda x: x, cuts, iterations, problem.scale * scaled.factor)
+    run.duals = {"diagonal": relaxation.diagonal / scaled.factor}
 
 
 def _converge_in_constraints(problem: DispersionProblem, run: Run, cuts: float, iterations: int) -> None:
@@ -80,7 +80,7 @@ def _converge_in_constraints(problem: DispersionProblem, run: Run, cuts: float, 
         return
     quadratic, diagonal = root.form.exact.copy(), root.form.exact.diagonal().copy()
     np.fill_diagonal(quadratic, 0.0)
-    relaxation = Relaxation(quadratic, root.form.linear + diagonal, root.form.size)
+    relaxation = DNNRelaxation(quadratic, root.form.linear + diagonal, root.form.size)
     constant = root.constant + root.form.margin
 
     def lifted(x: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -91,44 +91,39 @@ def _converge_in_constraints(problem: DispersionProblem, run: Run, cuts: float, 
     def certified(value: float) -> float:
         return tree.certified(value + constant)
 
-    least = DEFAULT_POLICY.dnn_progress * problem.scale * tree.normal.factor
-    _converge(problem, run, relaxation, certified, lifted, cuts, iterations, least)
+    _converge(problem, run, relaxation, certified, lifted, cuts, iterations, problem.scale * tree.scaled.factor)
 
 
 def _converge(
     problem: DispersionProblem,
     run: Run,
-    relaxation: Relaxation,
+    relaxation: DNNRelaxation,
     certified: Callable[[float], float],
     lifted: Callable[[NDArray[np.float64]], NDArray[np.float64]],
     cuts: float,
     iterations: int,
-    least: float,
+    scale: float,
 ) -> None:
     """Iterate until nothing moves any more, with a certified bound and a rounded point now and then.
 
-    ``certified`` makes a relaxation's bound one of the problem, ``lifted`` its point one over all clients; a hundred
-    iterations that gain less than ``least`` are the last.
+    ``certified`` makes a relaxation's bound one of the problem, ``lifted`` its point one over all clients; ``scale`` is
+    that of the relaxation's objective.
     """
-    values: list[float] = []
-    cost = DEFAULT_POLICY.certificate_seconds * problem.n**3  # seconds of a certificate
+    began = time.perf_counter()
+    bounds = [relaxation.bound()]
+    # Seconds of a certificate; where work is limited, the clock says nothing.
+    cost = 0.0 if run.counts_work else time.perf_counter() - began
+    run.tighten(certified(bounds[0]))
+    rule = StoppingRule.of_bound(DEFAULT_POLICY, iterations, scale)
 
     def hurried() -> bool:
+        run.spend(DEFAULT_POLICY.iteration_work(relaxation.n))
         return run.remaining <= 2 * cost
 
-    while relaxation.iterations < iterations and not hurried():
-        relaxation.iterate(min(DEFAULT_POLICY.chunk, iterations - relaxation.iterations), hurried)
-        began = time.perf_counter()
-        value = relaxation.bound()
-        cost = time.perf_counter() - began
-        values.append(min([value, *values[-1:]]))
-        run.tighten(certified(values[-1]))
+    for bound in tighten(relaxation, rule, bounds, hurried, int(cuts * problem.n), DEFAULT_POLICY.chunk):
+        run.tighten(certified(bound))
         run.offer(ascend(problem, problem.feasible.round(lifted(relaxation.x)), run))
         if run.proved:
-            break
-        fresh = relaxation.separate(int(cuts * problem.n)) if cuts > 0 and len(values) % 2 == 0 else 0
-        settled = len(values) > 5 and values[-6] - values[-1] < least
-        if settled and fresh <= problem.n // 20:
             break
     run.details["iterations"] = relaxation.iterations
     run.details["cuts"] = len(relaxation.cuts)

@@ -12,7 +12,8 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.dispersion.line import choose, line_of, too_large
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.methods.constrained import solve_constrained
-from solvers.dispersion.methods.memetic import Relay
+from solvers.dispersion.methods.memetic import HybridSearch
+from solvers.dispersion.methods.pools import conclude, solve_diverse, solve_pool
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import begin, dispersion_method, is_trivial, one_thread, solve_trivial
@@ -31,6 +32,7 @@ from solvers.errors import InvalidOption, InvalidProblem
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
+from solvers.search import DiverseIncumbents, Incumbents
 
 #: Selections that brute force is willing to look at.
 LARGEST = 20_000_000
@@ -49,7 +51,7 @@ def _is_enumerable(problem: SelectionProblem) -> str | None:
     )
 
 
-@method(SelectionProblem, "brute-force", kind="exact", accepts=_is_enumerable, constraints=True)
+@method(SelectionProblem, "brute-force", kind="exact", accepts=_is_enumerable, constraints=True, pool=True)
 def brute_force(problem: SelectionProblem, run: Run) -> None:
     """Evaluate all n-choose-m selections, those that keep the constraints; the reference for testing other methods.
 
@@ -60,15 +62,20 @@ def brute_force(problem: SelectionProblem, run: Run) -> None:
     """
     run.tighten(problem.trivial_bound())
     has_matrix = isinstance(problem, DispersionProblem)
-    if not has_matrix and solve_trivial(problem, run):
+    if not has_matrix and run.pool is None and solve_trivial(problem, run):
         return  # where costs decide alone, the rounding of the matrix would leave the proof open
+    if isinstance(run.pool, DiverseIncumbents):
+        solve_diverse(problem, run, run.pool, "brute-force")
+        return
+    if run.pool is not None:
+        _enumerate_pool(problem, run, run.pool)
+        return
     matrix = problem.expanded()
     subsets = problem.feasible.selections()
     best = -math.inf
     while chunk := list(itertools.islice(subsets, _CHUNK)):
         chosen = np.array(chunk)
-        pairs = matrix.distances[chosen[:, :, None], chosen[:, None, :]].sum(axis=(1, 2), dtype=np.float64)
-        values = problem.weight * pairs - problem.costs[chosen].sum(axis=1)
+        values = _values(matrix, chosen)
         top = int(values.argmax())
         if values[top] > best:
             best = float(values[top])
@@ -80,6 +87,34 @@ def brute_force(problem: SelectionProblem, run: Run) -> None:
         return
     # Every selection was evaluated, each to within the rounding of one evaluation, and of an entry of the matrix.
     run.tighten(best + problem.rounding + (0.0 if has_matrix else matrix.rounding))
+
+
+def _values(matrix: DispersionProblem, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return the objectives of selections, a row of positions each."""
+    pairs = matrix.distances[chosen[:, :, None], chosen[:, None, :]].sum(axis=(1, 2), dtype=np.float64)
+    values: NDArray[np.float64] = matrix.weight * pairs - matrix.costs[chosen].sum(axis=1)
+    return values
+
+
+def _enumerate_pool(problem: SelectionProblem, run: Run, pool: Incumbents) -> None:
+    """Offer all selections that may be members of a pool; the largest value of the others bounds them."""
+    matrix = problem.expanded()
+    margin = problem.rounding + (0.0 if matrix is problem else matrix.rounding)
+    subsets = problem.feasible.selections()
+    others = -math.inf
+    while chunk := list(itertools.islice(subsets, _CHUNK)):
+        chosen = np.array(chunk).reshape(len(chunk), problem.size)
+        values = _values(matrix, chosen)
+        for place in np.argsort(-values, kind="stable").tolist():
+            least = pool.threshold
+            if least is not None and values[place] < least - 2 * margin - pool.near:
+                others = max(others, float(values[place]))
+                break
+            run.offer(problem.feasible.decision(chosen[place]))
+        if run.expired:
+            return
+    pool.tighten(others + margin)
+    conclude(problem, run)
 
 
 def _rounded(count: int) -> str:
@@ -117,7 +152,7 @@ def line(problem: SelectionProblem, run: Run) -> None:
         raise InvalidProblem(_NO_LINE)  # a difference among the distances that had not been looked at before
 
 
-@method(DispersionProblem, "branch-and-bound", kind="exact", constraints=True)
+@method(DispersionProblem, "branch-and-bound", kind="exact", constraints=True, pool=True, work=True)
 @one_thread
 def branch_and_bound(
     problem: DispersionProblem,
@@ -166,6 +201,10 @@ def branch_and_bound(
     InvalidOption
         When a permutation is none or changes the problem.
     """
+    if run.pool is not None:
+        settings = {"cuts": cuts, "moves": moves, "largest": largest, "memory": memory, "threads": threads}
+        solve_pool(problem, run, branch_and_bound, policy, **settings, symmetries=symmetries)
+        return
     if problem.is_constrained:
         if symmetries is not None:
             raise InvalidOption(
@@ -189,12 +228,17 @@ def search_trees(
     group: NDArray[np.int64] | None = None,
     policy: Policy = DEFAULT_POLICY,
     known: CoreMultipliers | None = None,
+    most: float = math.inf,
 ) -> None:
-    """Bound, search and branch; with ``known``, multipliers of all clients, DNN nodes start from them."""
+    """Bound, search and branch.
+
+    With ``known``, multipliers of all clients, DNN nodes start from them. With ``most`` there are no DNN nodes, and the
+    first-order tree ends after so many entries of the matrix.
+    """
     if memory is not None:
         for x in memory.start(problem):
             run.offer(ascend(problem, x, run))
-    search = Relay(problem, run, policy)
+    search = HybridSearch(problem, run, policy)
     if run.bound is None:
         run.tighten(problem.trivial_bound())
     try:
@@ -212,22 +256,23 @@ def search_trees(
         if problem.n > largest:
             uniform_shift_bound(problem, run)
         has_trees = problem.n <= largest and run.remaining > 2 * policy.seconds_of_dnn(problem.n)
-        search_on(problem, run, search, has_trees, policy)
+        if not math.isfinite(most):
+            search_on(problem, run, search, has_trees, policy)
         if problem.n > largest or run.expired:
             return
         tree = FirstOrderTree(problem, run, cuts, memory, policy)
-        TreePortfolio(tree, search, threads, group, shifted, known).solve()
+        TreePortfolio(tree, search, threads, group, shifted, known).solve(most)
         run.recorded = tree.certificate()
     finally:
         if memory is not None:
             memory.keep(problem, run.x)
 
 
-def search_on(problem: DispersionProblem, run: Run, search: Relay, has_trees: bool, policy: Policy) -> None:
+def search_on(problem: DispersionProblem, run: Run, search: HybridSearch, has_trees: bool, policy: Policy) -> None:
     """Search for better selections where a proof is out of reach; not without a limit, where the trees leave time."""
     if (
         problem.n < policy.search_from
-        or run.time_limit is None
+        or not run.is_limited
         or run.recording
         or run.bound is None
         or run.objective is None

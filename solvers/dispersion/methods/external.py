@@ -15,8 +15,8 @@ from solvers.backends import offer_answer
 from solvers.dispersion.neighbourhood import incumbent
 from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.semidefinite import Tangents
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.semidefinite import OuterApproximation
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.feasible_set import Row
 from solvers.run import Run
@@ -43,7 +43,7 @@ class QuadraticModel:
     linear: NDArray[np.float64]
     constant: float
     rows: list[Row]
-    normal: Normal
+    scaled: ScaledProblem
     slack: float
 
     @classmethod
@@ -59,12 +59,12 @@ class QuadraticModel:
         formulation : {"nonconvex", "projected"}
             The objective as it is, or the concave one on the slice with the multipliers of our relaxation.
         """
-        normal, rows = Normal.of(problem), [row.scaled() for row in problem.feasible.rows()]
-        slack = _TOLERANCE * problem.scale * normal.factor + normal.error
+        scaled, rows = ScaledProblem.of(problem), [row.scaled() for row in problem.feasible.rows()]
+        slack = _TOLERANCE * problem.scale * scaled.factor + scaled.error
         with run.building():
             if formulation == "nonconvex":
-                return cls(problem, normal.quadratic, normal.linear, 0.0, rows, normal, slack)
-            form = Tangents(problem, run).form
+                return cls(problem, scaled.quadratic, scaled.linear, 0.0, rows, scaled, slack)
+            form = OuterApproximation(problem, run).form
             if run.enough:
                 return None
             # Concave everywhere: the direction 1 is bent down, and paid back as a constant on the slice.
@@ -73,7 +73,7 @@ class QuadraticModel:
             half = means - means.mean() / 2
             quadratic = form.curved - np.add.outer(half, half) - bend  # symmetric to the last bit
             linear = form.linear + 2 * problem.size * half
-            return cls(problem, quadratic, linear, float(bend * problem.size**2), rows, normal, slack)
+            return cls(problem, quadratic, linear, float(bend * problem.size**2), rows, scaled, slack)
 
     def sides(self) -> list[tuple[str, NDArray[np.float64], str, float]]:
         """Return equations and inequalities of all rows."""
@@ -89,8 +89,8 @@ class QuadraticModel:
         if x is not None:
             offer_answer(self.problem, run, np.rint(x).astype(np.int64))
         if np.isfinite(bound):
-            run.tighten(self.normal.original(float(bound) + self.slack))
-        return run.enough
+            run.tighten(self.scaled.original(float(bound) + self.slack), is_claimed=True)
+        return run.enough or run.is_cancelled
 
     def finish(self, run: Run, status: str, nodes: int, x: ArrayLike | None, bound: float) -> None:
         """Hand over what a solver ends with, and its own word for why it did."""
@@ -171,7 +171,7 @@ def gurobi(
                 stated.report(run, model.cbGetSolution(chosen), np.inf)
             elif where == gp.GRB.Callback.MIP:
                 stated.report(run, None, model.cbGet(gp.GRB.Callback.MIP_OBJBND))
-            if run.enough:
+            if run.enough or run.is_cancelled:
                 model.terminate()
 
         try:

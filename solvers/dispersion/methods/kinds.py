@@ -8,11 +8,11 @@ import numpy as np
 
 from solvers.dispersion.kernels import load
 from solvers.dispersion.methods.tabu import tabu as tabu_with_matrix
-from solvers.dispersion.policy import DEFAULT_POLICY
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem
 from solvers.dispersion.subproblem import SubproblemRun, as_matrix
-from solvers.dispersion.tree.counts import Counts, Tree, filled
+from solvers.dispersion.tree.counts import Counts, CountsTree, filled
 from solvers.options import AtLeast
 from solvers.registry import method
 from solvers.run import Run
@@ -45,12 +45,12 @@ def local_search(problem: KindDispersionProblem, run: Run, *, restarts: Annotate
     form = Counts(problem)
     kernels = load("counts", run)
     counts = filled(form, run)
-    room = np.diff(form.start)
+    capacity = np.diff(form.start)
     for attempt in range(restarts + 1):
         if run.expired:
             return
         if attempt > 0:
-            counts = run.rng.multivariate_hypergeometric(room, problem.size).astype(np.int64)
+            counts = run.rng.multivariate_hypergeometric(capacity, problem.size).astype(np.int64)
         kernels.ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
         run.offer(form.decision(counts))
 
@@ -73,10 +73,10 @@ def tabu(problem: KindDispersionProblem, run: Run, *, moves: Annotated[int, AtLe
     load("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, least)
     run.offer(form.decision(counts))
     reach = max(1, DEFAULT_POLICY.nearest // (2 * problem.k))
-    room = np.diff(form.start)
+    capacity = np.diff(form.start)
     held = np.maximum(counts - reach, 0)
     some = np.concatenate(
-        [form.order[a + low : a + high] for a, low, high in _ranges(form.start, held, counts + reach, room)]
+        [form.order[a + low : a + high] for a, low, high in _ranges(form.start, held, counts + reach, capacity)]
     )
     d, kinds = problem.distances, problem.kinds[some]
     h = d[np.ix_(kinds, kinds)]
@@ -102,21 +102,25 @@ def tabu(problem: KindDispersionProblem, run: Run, *, moves: Annotated[int, AtLe
         inner.hand_over()
 
 
-def _ranges(start: np.ndarray, low: np.ndarray, high: np.ndarray, room: np.ndarray) -> list[tuple[int, int, int]]:
+def _ranges(start: np.ndarray, low: np.ndarray, high: np.ndarray, capacity: np.ndarray) -> list[tuple[int, int, int]]:
     """Where each kind's steps begin, and which of them are in the small problem."""
-    return list(zip(start[:-1].tolist(), low.tolist(), np.minimum(high, room).tolist(), strict=True))
+    return list(zip(start[:-1].tolist(), low.tolist(), np.minimum(high, capacity).tolist(), strict=True))
 
 
 @dispersion_method(KindDispersionProblem, "tangent", kind="relaxation")
 def tangent(problem: KindDispersionProblem, run: Run) -> None:
     """Bound by the concave relaxation over counts and its tangent; round it to a decision."""
     form = Counts(problem)
-    Tree(form, run, filled(form, run)).advance(1)
+    CountsTree(form, run, filled(form, run)).advance(1)
 
 
-@dispersion_method(KindDispersionProblem, "branch-and-bound", kind="exact")
+@dispersion_method(KindDispersionProblem, "branch-and-bound", kind="exact", work=True)
 def branch_and_bound(
-    problem: KindDispersionProblem, run: Run, *, nodes: Annotated[int, AtLeast(0)] | None = None
+    problem: KindDispersionProblem,
+    run: Run,
+    *,
+    nodes: Annotated[int, AtLeast(0)] | None = None,
+    policy: Policy = DEFAULT_POLICY,
 ) -> None:
     r"""Prove optimality over the counts of the kinds, whatever the number of clients.
 
@@ -129,13 +133,15 @@ def branch_and_bound(
     ----------
     nodes : int, optional
         Nodes to look at, at most (a few more where they are looked at many at a time).
+    policy : Policy
+        What is decided by, for experiments.
     """
     run.nodes = 0
     form = Counts(problem)
     counts = filled(form, run)
     load("counts", run).ascend(form.q, form.start, form.steps, counts, 10 * problem.size, 1e-12 * problem.scale)
     run.offer(form.decision(counts))
-    tree = Tree(form, run, counts)
+    tree = CountsTree(form, run, counts, policy)
     tree.advance(1)
     if tree.open and not run.proved:
         tree.probe()
@@ -143,12 +149,13 @@ def branch_and_bound(
         before = tree.nodes
         tree.advance()
         if tree.open and tree.nodes == before:
-            run.stop("iterations", "the tree over counts is deeper than the room there is for it")
+            run.stop("iterations", "the tree over counts is deeper than its stack")
             break
-    run.nodes = tree.nodes
 
 
-def solve_by_kinds(same: KindDispersionProblem, run: Run, share: float = 1.0, most: int | None = None) -> None:
+def solve_by_kinds(
+    same: KindDispersionProblem, run: Run, policy: Policy, share: float = 1.0, most: int | None = None
+) -> None:
     """Solve what ``run`` is for by its statement between kinds.
 
     Parameters
@@ -157,6 +164,8 @@ def solve_by_kinds(same: KindDispersionProblem, run: Run, share: float = 1.0, mo
         The same problem; clients are in the same places.
     run : Run
         The run to serve.
+    policy : Policy
+        What is decided by.
     share : float
         Part of the remaining time to use.
     most : int, optional
@@ -165,7 +174,6 @@ def solve_by_kinds(same: KindDispersionProblem, run: Run, share: float = 1.0, mo
     inner = SubproblemRun(same, run, run.problem.rounding + same.rounding, share=share)  # type: ignore[attr-defined]
     run.details["kinds"] = same.k
     try:
-        branch_and_bound(same, inner, nodes=most)
+        branch_and_bound(same, inner, nodes=most, policy=policy)
     finally:
         inner.hand_over()
-        run.nodes = inner.nodes

@@ -101,7 +101,7 @@ def _perturb(x: NDArray[np.int64], rng: np.random.Generator, problem: Dispersion
     x[rng.choice(outside, swaps, replace=False)] = 1
 
 
-@method(DispersionProblem, "memetic", kind="heuristic", constraints=True)
+@method(DispersionProblem, "memetic", kind="heuristic", constraints=True, work=True)
 def memetic(
     problem: DispersionProblem,
     run: Run,
@@ -134,7 +134,7 @@ def memetic(
     """
     local_ascent(problem, run)
     search = Memetic(problem, run, population, moves)
-    endless = generations is None and run.time_limit is not None
+    endless = generations is None and run.is_limited
     policy = search.policy
     most = np.iinfo(np.int64).max if endless else policy.endless_generations if generations is None else generations
     while search.generations < most and not run.expired and search.advance(search.moves):
@@ -219,7 +219,7 @@ class Memetic:
         return population.child()
 
 
-class Relay:
+class HybridSearch:
     """Tabu search until it stalls, then a memetic search: what goes on beside a proof.
 
     Parameters

@@ -12,8 +12,8 @@ from solvers.backends import offer_answer
 from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.prelude import dispersion_method, one_thread
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.semidefinite import Tangents
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.semidefinite import OuterApproximation
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.run import Run
 
 #: What SciPy's numbers mean.
@@ -55,7 +55,7 @@ def milp(problem: DispersionProblem, run: Run, *, formulation: Literal["tangent"
 
 def _tangent(problem: DispersionProblem, run: Run) -> None:
     n = problem.n
-    tangents = Tangents(problem, run)
+    tangents = OuterApproximation(problem, run)
     rows = [tangents.at(y) for y in tangents.first(incumbent(run))]
     objective = np.append(np.zeros(n), -1.0)
     answers: set[bytes] = set()
@@ -63,7 +63,7 @@ def _tangent(problem: DispersionProblem, run: Run) -> None:
         matrix = np.array([np.append(-g, 1.0) for _, g in rows])
         x, bound = _highs(run, problem, objective, matrix, np.array([k for k, _ in rows]))
         if bound is not None:
-            run.tighten(tangents.original(-bound))
+            run.tighten(tangents.original(-bound), is_claimed=True)
         if x is None:
             return
         selection = np.rint(x[:n]).astype(np.int64)
@@ -76,22 +76,22 @@ def _tangent(problem: DispersionProblem, run: Run) -> None:
 
 
 def _glover(problem: DispersionProblem, run: Run) -> None:
-    normal = Normal.of(problem)
+    scaled = ScaledProblem.of(problem)
     n, m = problem.n, problem.size
     with run.building():
-        ordered = np.sort(normal.quadratic + np.diag(np.full(n, np.inf)), axis=1)[:, : n - 1]
+        ordered = np.sort(scaled.quadratic + np.diag(np.full(n, np.inf)), axis=1)[:, : n - 1]
         most, least = ordered[:, n - m :].sum(axis=1), ordered[:, :m].sum(axis=1)
         index = np.arange(n)
         upper, reached = np.zeros((n, 2 * n)), np.zeros((n, 2 * n))
         upper[index, index], upper[index, n + index] = -most, 1.0
-        reached[:, :n] = -normal.quadratic
+        reached[:, :n] = -scaled.quadratic
         reached[index, index] = -least
         reached[index, n + index] = 1.0
         matrix = np.vstack([upper, reached])
         limit = np.concatenate([np.zeros(n), -least])
-    x, bound = _highs(run, problem, np.concatenate([-normal.linear, -np.ones(n)]), matrix, limit)
+    x, bound = _highs(run, problem, np.concatenate([-scaled.linear, -np.ones(n)]), matrix, limit)
     if bound is not None:
-        run.tighten(normal.original(-bound + normal.error))
+        run.tighten(scaled.original(-bound + scaled.error), is_claimed=True)
     if x is not None:
         offer_answer(problem, run, np.rint(x[:n]).astype(np.int64))
 
@@ -126,7 +126,7 @@ def _highs(
     run.nodes = (run.nodes or 0) + int(getattr(answer, "mip_node_count", 0) or 0)
     bound = getattr(answer, "mip_dual_bound", None)
     if bound is not None:
-        # Units are those of Normal, in which the scale is about m.
+        # Units are those of ScaledProblem, in which the scale is about m.
         bound = float(bound) - _TOLERANCE * (1 + problem.size)
         bound = bound if math.isfinite(bound) else None
     return answer.x, bound
@@ -136,7 +136,7 @@ def _native_gap(run: Run, problem: DispersionProblem) -> float:
     """The gap at which HiGHS may end, relative to its own objective: half of what the run would be content with."""
     if run.gap is None or run.objective is None:
         return _PROOF
-    normal = Normal.of(problem)
-    allowed = run.gap * abs(run.objective) * normal.factor - _TOLERANCE * (1 + problem.size)
-    value = abs(normal.value(run.objective))
+    scaled = ScaledProblem.of(problem)
+    allowed = run.gap * abs(run.objective) * scaled.factor - _TOLERANCE * (1 + problem.size)
+    value = abs(scaled.value(run.objective))
     return max(_PROOF, min(1.0, 0.5 * allowed / value)) if value > 0 else _PROOF

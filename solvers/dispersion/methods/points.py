@@ -25,7 +25,7 @@ from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import dispersion_method, single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
-from solvers.dispersion.relaxations.points import Relaxation, Rest
+from solvers.dispersion.relaxations.points import PointRelaxation, ReducedProblem
 from solvers.dispersion.subproblem import SubproblemRun, as_matrix
 from solvers.feasible_set import FREE
 from solvers.options import AtLeast
@@ -33,28 +33,28 @@ from solvers.registry import method
 from solvers.run import Run
 
 
-def candidates(problem: PointDispersionProblem, run: Run) -> NDArray[np.intp]:
+def candidates(problem: PointDispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY) -> NDArray[np.intp]:
     """The clients that gain most beside a sample of the others: enough of them to choose from."""
     n, m = problem.n, problem.size
-    number = max(4 * m, DEFAULT_POLICY.candidates)
+    number = max(4 * m, policy.candidates)
     if number >= n:
         return np.arange(n)
-    sample = np.sort(np.random.default_rng(run.seed).choice(n, size=min(n, DEFAULT_POLICY.point_sample), replace=False))
+    sample = np.sort(np.random.default_rng(run.seed).choice(n, size=min(n, policy.point_sample), replace=False))
     sums = problem.geometry.potentials(sample, np.ones(sample.size), run)
     promise = 2 * problem.weight * (m - 1) / sample.size * sums - problem.costs
     return np.sort(np.argpartition(-promise, number)[:number])
 
 
-def greedy_decision(problem: PointDispersionProblem, run: Run) -> NDArray[np.int64]:
+def greedy_decision(problem: PointDispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY) -> NDArray[np.int64]:
     """Add the clients of largest marginal gain in up to 512 batches until ``size`` are chosen.
 
     Sources as in `solvers.dispersion.methods.heuristics`; ties go to the lowest place.
     """
-    some = candidates(problem, run)
+    some = candidates(problem, run, policy)
     c = np.ascontiguousarray(problem.geometry.coordinates[:, some])
     g = -problem.costs[some]
     x = np.zeros(problem.n, dtype=np.int64)
-    left, batch = problem.size, -(-problem.size // DEFAULT_POLICY.greedy_batches)
+    left, batch = problem.size, -(-problem.size // policy.greedy_batches)
     while left > 0:
         count = min(batch, left)
         chosen = np.argpartition(-g, count - 1)[:count] if count > 1 else np.array([g.argmax()])
@@ -81,17 +81,17 @@ def in_time(problem: PointDispersionProblem, run: Run) -> Iterator[None]:
             run.offer(problem.feasible.round(problem.linear))
 
 
-def started(problem: PointDispersionProblem, run: Run) -> Relaxation:
+def started(problem: PointDispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY) -> PointRelaxation:
     """The gradient at the run's decision or, where there is none, at the greedy one."""
-    x = greedy_decision(problem, run) if run.x is None else problem.decision(run.x)
-    if problem.size <= DEFAULT_POLICY.evaluated_at_once or run.time_limit is not None:
+    x = greedy_decision(problem, run, policy) if run.x is None else problem.decision(run.x)
+    if problem.size <= policy.evaluated_at_once or run.is_limited:
         run.offer(x)
-    return Relaxation(problem, run, x)
+    return PointRelaxation(problem, run, x)
 
 
-def improve(relaxation: Relaxation, run: Run, how: Improvement, number: int = DEFAULT_POLICY.nearest) -> bool:
+def improve(relaxation: PointRelaxation, run: Run, how: Improvement, number: int = DEFAULT_POLICY.nearest) -> bool:
     """Round the relaxation's point to a decision, and let ``how`` improve it; whether the run's decision got better."""
-    rest = Rest(relaxation, relaxation.working(number))
+    rest = ReducedProblem(relaxation, relaxation.working(number))
     small = rest.dense()
     part = rest.run(small, run)
     known = run.objective
@@ -205,9 +205,15 @@ def tangent(problem: PointDispersionProblem, run: Run, *, accuracy: Annotated[fl
             relaxed(problem, run, accuracy)
 
 
-def relaxed(problem: PointDispersionProblem, run: Run, accuracy: float = 1e-8, rounds: int = 100) -> Relaxation:
+def relaxed(
+    problem: PointDispersionProblem,
+    run: Run,
+    accuracy: float = 1e-8,
+    rounds: int = 100,
+    policy: Policy = DEFAULT_POLICY,
+) -> PointRelaxation:
     """Solve the relaxation to an accuracy, tightening the run's bound, and round it."""
-    relaxation = started(problem, run)
+    relaxation = started(problem, run, policy)
     least = accuracy * problem.scale
     for _ in range(rounds):
         gap = relaxation.climb()
@@ -217,16 +223,16 @@ def relaxed(problem: PointDispersionProblem, run: Run, accuracy: float = 1e-8, r
     if relaxation.error * problem.size > 1e-9 * problem.scale:
         relaxation.refresh()
         run.tighten(relaxation.bound())
-    improve(relaxation, run, swaps)  # also where the bound is close enough: it costs little
+    improve(relaxation, run, swaps, policy.nearest)  # also where the bound is close enough: it costs little
     return relaxation
 
 
-@dispersion_method(PointDispersionProblem, "branch-and-bound", kind="exact", constraints=True)
+@dispersion_method(PointDispersionProblem, "branch-and-bound", kind="exact", constraints=True, work=True)
 def branch_and_bound(
     problem: PointDispersionProblem,
     run: Run,
     *,
-    largest: Annotated[int, AtLeast(0)] = DEFAULT_POLICY.largest_tree,
+    largest: Annotated[int, AtLeast(0)] | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> None:
     r"""Prove optimality: swaps, Frank-Wolfe, tangent bound, reduced costs; then a tree over the few that are left.
@@ -241,7 +247,7 @@ def branch_and_bound(
     ----------
     largest : int
         Clients that the tree takes over, at most, and a third of those that the level-1 RLT bound does, where few of
-        many are chosen; with more left there is only a bound.
+        many are chosen; with more left there is only a bound. By default as the policy says.
     policy : Policy
         What is decided by, for experiments.
     """
@@ -253,15 +259,15 @@ def branch_and_bound(
                 relaxation = solve_by_prices(problem, run, policy)
             if not (run.proved or run.expired):
                 with run.phase("swaps"):
-                    search_in_constraints(problem, run, policy.nearest_rounds)
+                    search_in_constraints(problem, run, policy.nearest_rounds, policy=policy)
         else:
             with run.phase("concave relaxation"):
-                relaxation = relaxed(problem, run)
+                relaxation = relaxed(problem, run, policy=policy)
         if not (run.proved or run.expired):
-            finish(relaxation, run, largest, policy)
+            finish(relaxation, run, policy.largest_tree if largest is None else largest, policy)
 
 
-def finish(relaxation: Relaxation, run: Run, largest: int, policy: Policy) -> None:
+def finish(relaxation: PointRelaxation, run: Run, largest: int, policy: Policy) -> None:
     """Fix by reduced costs, and solve what is left."""
     problem, value = relaxation.problem, incumbent_value(run)
     places, is_constrained = relaxation.open_places(value), problem.is_constrained
@@ -273,7 +279,7 @@ def finish(relaxation: Relaxation, run: Run, largest: int, policy: Policy) -> No
         while improve(relaxation, run, moves_and_swaps, policy.nearest_at_last) and not run.proved:
             value = incumbent_value(run)
             places = relaxation.open_places(value)
-    rest = Rest(relaxation, places)
+    rest = ReducedProblem(relaxation, places)
     left = rest.constraints() if is_constrained else None
     is_decided = rest.size in (0, places.size)
     if is_decided or (left is not None and ConstrainedSelections.of(left).contradiction() is not None):
@@ -303,6 +309,5 @@ def finish(relaxation: Relaxation, run: Run, largest: int, policy: Policy) -> No
             branch_and_bound(small, part, largest=largest, policy=policy)
     finally:
         part.hand_over()
-        run.nodes = part.nodes
         if part.message:
             run.stop("iterations", part.message)

@@ -13,13 +13,13 @@ from solvers.dispersion.prelude import dispersion_method
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import CoreMultipliers, SiftedRelaxation
-from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.tree.stages import Stages
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
+from solvers.dispersion.tree.rlt_log import RltLog
 from solvers.options import AtLeast
 from solvers.run import Run
 
 
-@dispersion_method(DispersionProblem, "rlt", start="some", kind="relaxation")
+@dispersion_method(DispersionProblem, "rlt", start="some", kind="relaxation", work=True)
 def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLeast(1)] = 100_000) -> None:
     r"""Bound by the level-1 RLT relaxation, by steps on its Lagrange multipliers, and round its choices.
 
@@ -44,8 +44,8 @@ def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLe
             f"no level-1 RLT bound: multipliers are kept for {largest} clients at most; there are {problem.n}",
         )
         return
-    stages = Stages(problem) if run.recording else None
-    descend(problem, run, RowRelaxation(Normal.of(problem), run), iterations, stages)
+    stages = RltLog(problem) if run.recording else None
+    descend(problem, run, RowRelaxation(ScaledProblem.of(problem), run), iterations, stages)
     if stages is not None:
         run.recorded = stages.certificate(run)
 
@@ -55,7 +55,7 @@ def descend(
     run: Run,
     relaxation: RowRelaxation,
     iterations: int = 100_000,
-    stages: Stages | None = None,
+    stages: RltLog | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> None:
     """Lower the bound until it has converged, and leave out clients that no better selection contains.
@@ -84,7 +84,7 @@ def sift(
     rows: RowRelaxation,
     core: NDArray[np.int64] | None = None,
     known: CoreMultipliers | None = None,
-    stages: Stages | None = None,
+    stages: RltLog | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> SiftedRelaxation:
     """Strengthen the rows by a doubly nonnegative relaxation over a core, while it helps, from ``core`` on.
@@ -94,7 +94,7 @@ def sift(
     wanted = np.flatnonzero(incumbent(run))
     if core is not None:
         wanted = np.union1d(wanted, np.intersect1d(core, rows.ids))
-    sifting, idle, least, cores = SiftedRelaxation(rows, wanted, known=known), 0, run.bound, 0
+    sifting, idle, least, cores = SiftedRelaxation(rows, wanted, known, policy), 0, run.bound, 0
     most, least_gain = policy.idle_cores, policy.idle_core_gain
     if known is not None:
         most, least_gain = policy.idle_known_cores, policy.idle_known_core_gain
@@ -127,21 +127,21 @@ def survivors(
     return np.union1d(kept, np.flatnonzero(incumbent(run)))
 
 
-def _margin(problem: DispersionProblem, normal: Normal) -> float:
-    """Rounding of an objective, in the units of `Normal`."""
-    return 2 * (normal.error + problem.rounding * normal.factor)
+def _margin(problem: DispersionProblem, scaled: ScaledProblem) -> float:
+    """Rounding of an objective, in the units of `ScaledProblem`."""
+    return 2 * (scaled.error + problem.rounding * scaled.factor)
 
 
 def _target(problem: DispersionProblem, run: Run, relaxation: RowRelaxation) -> float:
     """A value such that no selection that is worth at most this in exact arithmetic is better than the incumbent."""
-    normal = relaxation.normal
+    scaled = relaxation.scaled
     assert run.objective is not None  # a start is always offered
-    return normal.value(run.objective) - 2 * _margin(problem, normal)
+    return scaled.value(run.objective) - 2 * _margin(problem, scaled)
 
 
 def _report(problem: DispersionProblem, run: Run, relaxation: RowRelaxation) -> None:
     """Hand over the bound, and the clients of largest value improved by swaps."""
-    normal = relaxation.normal
-    bound = normal.original(relaxation.bound() + _margin(problem, normal))
+    scaled = relaxation.scaled
+    bound = scaled.original(relaxation.bound() + _margin(problem, scaled))
     run.tighten(max(bound, float(run.objective)))  # type: ignore[arg-type]  # as above
     run.offer(ascend(problem, problem.feasible.decision(relaxation.chosen()), run))

@@ -13,7 +13,7 @@ from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.semidefinite import most_negative_products, relax
-from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
+from solvers.dispersion.relaxations.slice_form import ScaledProblem, SliceForm
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.feasible_set import Hypersimplex
 from solvers.options import Above
@@ -21,7 +21,7 @@ from solvers.registry import method
 from solvers.run import Run
 
 
-@method(DispersionProblem, "sdp", kind="relaxation", constraints=True)
+@method(DispersionProblem, "sdp", kind="relaxation", constraints=True, work=True)
 @one_thread
 def sdp(
     problem: DispersionProblem,
@@ -62,23 +62,23 @@ def sdp(
         uniform_shift_bound(problem, run)  # the weakest multipliers of the relaxation, the same for every client
         run.stop("time-limit", "the time allows a uniform shift by the largest eigenvalue, no semidefinite solve")
         return
-    normal = Normal.of(problem)
-    tolerance = accuracy * problem.scale * normal.factor
+    scaled = ScaledProblem.of(problem)
+    tolerance = accuracy * problem.scale * scaled.factor
     pairs = np.zeros((0, 2), dtype=np.int64)
     best = np.inf
     for _ in range(1 if strength == "basic" else 1 + DEFAULT_POLICY.separations):
         found = relax(
-            normal.quadratic,
-            normal.linear,
-            normal.size,
+            scaled.quadratic,
+            scaled.linear,
+            scaled.size,
             nonnegative=pairs,
             tolerance=tolerance,
             run=run,
         )
-        raised = np.zeros_like(normal.quadratic)
+        raised = np.zeros_like(scaled.quadratic)
         np.add.at(raised, (pairs[:, 0], pairs[:, 1]), found.nonnegative)
-        value = _bound(run, normal, found.diagonal, raised, normal.linear, found.x)
-        run.duals = {"diagonal": found.diagonal / normal.factor}
+        value = _bound(run, scaled, found.diagonal, raised, scaled.linear, found.x)
+        run.duals = {"diagonal": found.diagonal / scaled.factor}
         _round(problem, run, found.x)
         if run.proved or run.expired or best - value < 10 * tolerance:
             return
@@ -91,17 +91,18 @@ def sdp(
 
 def _bound(
     run: Run,
-    normal: Normal,
+    scaled: ScaledProblem,
     diagonal: NDArray[np.float64],
     raised: NDArray[np.float64],
     linear: NDArray[np.float64],
     x: NDArray[np.float64],
 ) -> float:
     """Report the tangent at ``x`` of the objective plus terms that are never negative on selections."""
-    quadratic = normal.quadratic + (raised + raised.T) / 2
-    form = SliceForm.build(quadratic, linear, normal.size, diagonal)
-    value = form.tangent(Hypersimplex(x.size, normal.size).project(x)) + normal.error
-    run.tighten(normal.certified(value))
+    run.spend(DEFAULT_POLICY.shift_work * x.size**3)
+    quadratic = scaled.quadratic + (raised + raised.T) / 2
+    form = SliceForm.build(quadratic, linear, scaled.size, diagonal)
+    value = form.tangent(Hypersimplex(x.size, scaled.size).project(x)) + scaled.error
+    run.tighten(scaled.certified(value))
     return value
 
 

@@ -16,7 +16,7 @@ from solvers.registry import method
 from solvers.run import Run
 
 
-@method(DispersionProblem, "tabu", kind="heuristic", constraints=True)
+@method(DispersionProblem, "tabu", kind="heuristic", constraints=True, work=True)
 def tabu(
     problem: DispersionProblem,
     run: Run,
@@ -48,7 +48,7 @@ def tabu(
     if stall is None and moves is None:
         stall = max(100_000, 2000 * problem.n)
     if moves is None:
-        moves = DEFAULT_POLICY.endless_moves if run.time_limit is None else np.iinfo(np.int64).max
+        moves = DEFAULT_POLICY.endless_moves if not run.is_limited else np.iinfo(np.int64).max
     best, idle = run.objective, 0
     while moves > 0 and not run.expired:
         done = search.advance(moves)
@@ -111,12 +111,13 @@ class Search:
         self.price = np.array([1.0, 0.0])
 
     def advance(self, moves: int) -> int:
-        """Make at most ``moves`` swaps, no more than take some 50 ms; return how many were made (0: no time)."""
+        """Make at most ``moves`` swaps, no more than take some 10 ms; return how many were made (0: no time)."""
         problem = self.problem
         if problem.feasible.is_single:
             return 0
         looks = self.policy.looks_to_update if problem.is_constrained else 1
         moves = min(moves, max(50, self.policy.tabu_work // (problem.n * looks + problem.size)))
+        self.run.spend(moves * self.policy.move_work * problem.n * (problem.n if problem.is_constrained else 1))
         steps = moves * (self.policy.move_steps + problem.n // 4 + 30 * problem.size)
         swaps, rows = load_swaps(problem, self.run, steps)
         factor, _, linear = units(problem)

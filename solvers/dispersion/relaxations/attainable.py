@@ -1,6 +1,6 @@
 """The values a selection can have at all, where distances and costs take few different values.
 
-See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+See docs/mathematics/dispersion_relaxations.md, *Four levels of strength*, which has a table of symbols and names.
 
 FedGS's two-label clients have four different distances and counts of a few rounds: every objective is then a sum of
 45 of the former and 10 of the latter. When no such sum lies between the incumbent and a bound, the incumbent is
@@ -15,26 +15,26 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 
 #: Sums of distances, or of linear terms, that are worth listing.
 _MOST = 100_000
 
 
 class Attainable:
-    """A superset of the objective values of all selections, in the units of `Normal`.
+    """A superset of the objective values of all selections, in the units of `ScaledProblem`.
 
     Every value within `error` of an entry counts as attainable: nearly equal data are taken for equal.
     """
 
-    def __init__(self, normal: Normal) -> None:
-        n, m = normal.linear.size, normal.size
+    def __init__(self, scaled: ScaledProblem) -> None:
+        n, m = scaled.linear.size, scaled.size
         pairs = m * (m - 1) // 2
-        self.known, self.error = False, normal.error
-        linears, linear_spread = _distinct(normal.linear)
-        if not (_few(_distinct(normal.quadratic[0, 1:])[0].size, pairs) and _few(linears.size, m)):
+        self.known, self.error = False, scaled.error
+        linears, linear_spread = _distinct(scaled.linear)
+        if not (_few(_distinct(scaled.quadratic[0, 1:])[0].size, pairs) and _few(linears.size, m)):
             return  # one client's distances are too many already
-        products, spread = _distinct(2 * normal.quadratic[np.triu_indices(n, 1)])
+        products, spread = _distinct(2 * scaled.quadratic[np.triu_indices(n, 1)])
         self.known = _few(products.size, pairs)
         self.error += pairs * spread + m * linear_spread
         if self.known:

@@ -1,6 +1,6 @@
 r"""Cuts from integrality, their separation, and their multipliers: no integer is strictly between k and k + 1.
 
-See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+See docs/mathematics/dispersion_relaxations.md, *Four levels of strength*, which has a table of symbols and names.
 
 For an integer vector b and an integer k, every 0/1 vector has :math:`(b^\top s - k)(b^\top s - k - 1) \ge 0`, which is
 linear in :math:`X = s s^\top`:
@@ -24,12 +24,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.policy import DEFAULT_POLICY
 
 #: Most clients of one cut.
 WIDTH = 16
-
-#: Clients with the largest products that are looked at for triangles with a client: what n = 1 000 can afford.
-_ABLE = 200
 
 
 @dataclass(frozen=True)
@@ -136,14 +134,19 @@ class Cuts:
         return self.matrix() @ products.ravel() - self.limits
 
 
-def triangle_inequalities(products: NDArray[np.float64], most: int, least: float = 1e-3) -> Cuts:
-    """Separate triangle inequalities: the ``most`` violated cuts of at most three clients, all by over ``least``."""
+def triangle_inequalities(
+    products: NDArray[np.float64], most: int, least: float = 1e-3, near: int = DEFAULT_POLICY.triangle_clients
+) -> Cuts:
+    """Separate triangle inequalities: the ``most`` violated cuts of at most three clients, all by over ``least``.
+
+    Only the ``near`` clients with the largest products with a client are looked at beside it.
+    """
     n = len(products)
     enough = np.full(n, -np.inf)
-    if n - 1 > _ABLE:
+    if n - 1 > near:
         others = products - np.diag(np.full(n, np.inf))
-        enough = np.partition(others, n - _ABLE, axis=1)[:, n - _ABLE].copy()
-    found = load("cuts").triangles(np.ascontiguousarray(products), enough, least, max(most, 0), _ABLE)
+        enough = np.partition(others, n - near, axis=1)[:, n - near].copy()
+    found = load("cuts").triangles(np.ascontiguousarray(products), enough, least, max(most, 0), near)
     excess, order, cuts = found
     return _narrow(cuts[np.lexsort((order, -excess))], n)
 
@@ -197,10 +200,6 @@ def _lack(variance: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[n
     return variance - part * (1 - part)
 
 
-#: Times that coordinate descent goes through the multipliers in an iteration.
-_SWEEPS = 3
-
-
 class CutMultipliers:
     """Cuts with multipliers t ≥ 0.
 
@@ -230,10 +229,13 @@ class CutMultipliers:
     def __len__(self) -> int:
         return len(self.cuts)
 
-    def move(self, residual: NDArray[np.float64], penalty: float) -> None:
-        """Decrease ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt`` by coordinate descent; ``residual`` is overwritten."""
+    def move(self, residual: NDArray[np.float64], penalty: float, sweeps: int = DEFAULT_POLICY.cut_sweeps) -> None:
+        """Decrease ``‖residual + Tᵀt‖²/2 + penalty · limitsᵀt`` by coordinate descent; ``residual`` is overwritten.
+
+        It goes through the multipliers ``sweeps`` times.
+        """
         pattern = (self._start, self._place, self._mirror, self._value, self._twice, self._norm)
-        load("cuts").move(residual, *pattern, self._limits, self.weights, self.sum, penalty, _SWEEPS)
+        load("cuts").move(residual, *pattern, self._limits, self.weights, self.sum, penalty, sweeps)
 
     @property
     def constant(self) -> float:

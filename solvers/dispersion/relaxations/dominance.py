@@ -1,6 +1,6 @@
 """Clients that are never a worse choice than others, whatever the rest of the selection.
 
-See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+See docs/mathematics/dispersion_relaxations.md, *Four levels of strength*, which has a table of symbols and names.
 
 If, beside any m − 1 others, i is worth no less than j, then some best selection contains i whenever it contains j.
 Identical clients that differ in their cost are the simplest case: the cheaper one goes first. The rule is tested

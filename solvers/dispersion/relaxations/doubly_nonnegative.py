@@ -1,6 +1,6 @@
 r"""Doubly nonnegative relaxation on the slice, by ADMM on its dual.
 
-See docs/mathematics/dispersion.md, *Four levels of strength*, which has the table of symbols and names.
+See docs/mathematics/dispersion_relaxations.md, *Four levels of strength*, which has the table of symbols and names.
 
 With the linear term on the diagonal of C,
 
@@ -33,6 +33,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
 from solvers.dispersion.relaxations.psd_projection import PsdProjection
 from solvers.dispersion.relaxations.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
@@ -40,24 +41,13 @@ from solvers.dispersion.relaxations.slice_form import SliceForm, certified_exces
 _EPS = float(np.finfo(np.float64).eps)
 
 #: Step length of the multiplier X, the golden ratio of Glowinski.
-_STEP = 1.618
+_STEP_LENGTH = 1.618
 
-#: Iterations between two looks at the balance of the residuals.
-_WINDOW = 10
-
-#: Where the penalty settles: the bound suffers from what the dual point lacks, so that residual is kept smaller.
-_BIAS = 16.0
-
-#: The penalty's range, in units of 1/m: residuals that are mere rounding must not drive it away.
-_LEAST, _MOST = 1e-4, 1e4
-
-#: Swaps of weight for each client's bound, the part of the gap for each of m - 1 partners that swaps are worth, and the
-#: cost of a partner that a client cannot have. 2026-11-23, two rounds of 300 clients: 40 swaps left out a tenth of what
-#: 200 did, in half of the time.
-_SWAPS, _EXACT, _NEVER = 300, 0.02, 1e3
+#: Cost of a partner that a client cannot have: more than all that it could gain.
+_FORBIDDEN_COST = 1e3
 
 #: A fractional value as near as this to the one that a client is fixed to changes nothing.
-_SURE = 1e-3
+_FIXED_TOLERANCE = 1e-3
 
 
 @dataclass(frozen=True)
@@ -91,7 +81,7 @@ class WarmStart:
     forbidden: NDArray[np.bool_]
 
 
-class Relaxation:
+class DNNRelaxation:
     """The relaxation of ``max sᵀQs + lᵀs, 1ᵀs = m``, 2 ≤ m < n; it can be stopped and continued at any time.
 
     Parameters
@@ -104,6 +94,8 @@ class Relaxation:
         m.
     forbidden : (n, n) ndarray of bool, optional
         Pairs that are never chosen together: :math:`X_{ij} = 0` is imposed, S is free there.
+    policy : Policy
+        Tuning constants.
 
     Attributes
     ----------
@@ -119,8 +111,9 @@ class Relaxation:
         linear: NDArray[np.float64],
         size: int,
         forbidden: NDArray[np.bool_] | None = None,
+        policy: Policy = DEFAULT_POLICY,
     ) -> None:
-        n = linear.size
+        n, self.policy = linear.size, policy
         self.n, self.size = n, size
         self.index = np.arange(n)
         self.cost = quadratic.copy()
@@ -134,7 +127,7 @@ class Relaxation:
         self.penalty = 2.0 / size
         self.forbidden = np.zeros((n, n), dtype=bool) if forbidden is None else forbidden
         self.iterations = 0
-        self._psd_projection = PsdProjection()
+        self._psd_projection = PsdProjection(policy)
         self.cuts = CutMultipliers(Cuts.none(n), np.zeros(0))
 
     @property
@@ -224,19 +217,19 @@ class Relaxation:
             shifted, target = np.empty_like(self.cost), np.empty_like(self.cost)
             kernel.admm_target(self.cost, self.products, others, *multipliers, self.penalty, shifted, target)
             if len(self.cuts):
-                self.cuts.move(target, self.penalty)
+                self.cuts.move(target, self.penalty, self.policy.cut_sweeps)
                 shifted += self.cuts.sum
                 target = shifted - self.nonnegative
             self.slack = self._psd_projection(target, exact=made == count)
             parts = (self.cuts.sum, self.nonnegative, self.products)
             square, sums, both = kernel.admm_update(
-                shifted, self.slack, self.forbidden, free, self.penalty, _STEP, *parts
+                shifted, self.slack, self.forbidden, free, self.penalty, _STEP_LENGTH, *parts
             )
             trace, rows = self._equalities(self.x, sums)
             primal += float(np.sqrt((trace - m) ** 2 + rows @ rows)) / (1 + m)
             dual += float(np.sqrt(square)) / norm
             self.iterations += 1
-            if made % _WINDOW == 0:
+            if made % self.policy.penalty_window == 0:
                 self._balance(primal, dual)
                 primal = dual = 0.0
             if expired():
@@ -269,8 +262,10 @@ class Relaxation:
     def _balance(self, primal: float, dual: float) -> None:
         """Change the penalty σ towards the ratio of the residuals at which the bound is best."""
         if primal > 0 and dual > 0:
-            factor = min(max(np.sqrt(primal / (_BIAS * dual)), 0.625), 1.6)
-            self.penalty = min(max(self.penalty * factor, _LEAST / self.size), _MOST / self.size)
+            factor = min(max(np.sqrt(primal / (self.policy.residual_ratio * dual)), 0.625), 1.6)
+            self.penalty = min(
+                max(self.penalty * factor, self.policy.least_penalty / self.size), self.policy.most_penalty / self.size
+            )
 
     def _without_cuts(self) -> NDArray[np.float64]:
         """``τI + B(d) − C``."""
@@ -289,7 +284,9 @@ class Relaxation:
     def separate(self, most: int) -> int:
         """Add up to ``most`` cuts that the products violate, drop those not at work; return how many are new."""
         working = self.cuts.weights > 0
-        cuts, fresh = self.cuts.cuts.chosen(working).joined(triangle_inequalities(self.products, most))
+        cuts, fresh = self.cuts.cuts.chosen(working).joined(
+            triangle_inequalities(self.products, most, near=self.policy.triangle_clients)
+        )
         if fresh < most // 4:
             wide = gap_inequalities(self.products, most // 4, np.random.default_rng(self.iterations))
             cuts, more = cuts.joined(wide)
@@ -376,10 +373,20 @@ class Relaxation:
         y = np.where(is_partner, np.clip(self.x, 0.0, 1.0), 0.0)
         for _ in range(20):  # onto the slice of m - 1, nearly; what is cut off at 1 goes to the rest
             below = np.where(y < 1, y, 0.0)
-            y += below * ((m - 1 - y.sum(axis=1)) / np.maximum(below.sum(axis=1), _SURE))[:, None]
+            y += below * ((m - 1 - y.sum(axis=1)) / np.maximum(below.sum(axis=1), _FIXED_TOLERANCE))[:, None]
             np.clip(y, 0.0, 1.0, out=y)
-        linear = np.where(is_partner, -2 * (slack + self.nonnegative), -_NEVER * (1 + largest))
-        load("rlt").weigh(slack, _EXACT * max(gap, 0.0) / m, _SWAPS, linear - 2 * (y @ slack), y)
+        linear = np.where(is_partner, -2 * (slack + self.nonnegative), -_FORBIDDEN_COST * (1 + largest))
+        gradients = linear - 2 * (y @ slack)
+        load("ascent").climb(
+            slack,
+            -1.0,
+            0.0,
+            y,
+            gradients,
+            self.policy.weight_swaps,
+            self.policy.client_bound_accuracy * max(gap, 0.0) / m,
+            0.0,
+        )
         image = y @ slack
         gradient = np.partition(linear - 2 * image, self.n - m + 1, axis=1)[:, self.n - m + 1 :]
         values = gradient.sum(axis=1) + np.einsum("ij,ij->i", image, y) - slack.diagonal()
@@ -401,13 +408,13 @@ def condition_products(
     value = np.zeros(mean.size)
     value[chosen] = 1.0
     for client in np.setdiff1d(np.arange(mean.size), kept):
-        if abs(value[client] - mean[client]) < _SURE:
+        if abs(value[client] - mean[client]) < _FIXED_TOLERANCE:
             continue
         # An unfinished X need not be positive semidefinite; without what that implies errors would multiply.
         own = max(float(covariance[client, client]), 0.0)
-        room = np.sqrt(np.maximum(covariance.diagonal(), 0.0) * own)
-        row = np.clip(covariance[client], -room, room)
-        share = row / (own + _SURE)
+        largest = np.sqrt(np.maximum(covariance.diagonal(), 0.0) * own)
+        row = np.clip(covariance[client], -largest, largest)
+        share = row / (own + _FIXED_TOLERANCE)
         mean = np.clip(mean + share * (value[client] - mean[client]), 0.0, 1.0)
         covariance -= np.outer(share, row)
     mean = mean[kept]

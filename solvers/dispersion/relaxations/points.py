@@ -1,6 +1,7 @@
 r"""The concave relaxation between points: a point of the slice, its gradient, tangent bounds and reduced costs.
 
-See docs/mathematics/dispersion.md, *Concave where it counts*, which has a table of symbols and names.
+See docs/mathematics/dispersion.md, *Concave where it counts*; docs/mathematics/dispersion_relaxations.md has symbols
+and names.
 
 With :math:`f(y) = w \, y^\top H y - c^\top y` concave on :math:`1^\top y = m` and :math:`g = 2 w H y - c`,
 
@@ -21,6 +22,7 @@ from numpy.typing import NDArray
 from solvers.constraints import Constraints
 from solvers.dispersion.geometry import potentials
 from solvers.dispersion.kernels import load
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem, SelectionProblem
 from solvers.dispersion.subproblem import SubproblemRun
 from solvers.feasible_set import FREE, ONE, ZERO
@@ -28,11 +30,11 @@ from solvers.run import Run
 
 _EPS = float(np.finfo(np.float64).eps)
 
-#: Moves of weight between two looks at the clock.
-_STEPS = 2_000
+#: Weights are multiples of this, so that their sum stays exactly m.
+GRAIN = 2.0**-30
 
 
-class Relaxation:
+class PointRelaxation:
     """A point of the slice that climbs, with a bound on what rounding has done to its gradient.
 
     Parameters
@@ -62,6 +64,7 @@ class Relaxation:
             return
         problem = self.problem
         pair = 2 * problem.weight
+        self.run.spend(places.size * problem.n)
         change = amounts[places]
         self.g = self.g + pair * problem.geometry.potentials(places, change, self.run)
         reach = pair * float(np.abs(change).sum()) * problem.diameter
@@ -73,19 +76,20 @@ class Relaxation:
 
         That is the Frank-Wolfe gap, ``max gᵀx − gᵀy``: an upper bound on what more climbing can bring.
         """
-        climb = load("points", self.run).climb
+        climb = load("ascent", self.run).climb
         problem = self.problem
         some = self.working(problem.geometry.at_once)
         h = problem.geometry.distances(some)
-        y, g = self.y[some], self.g[some]
+        y, g = self.y[some][None], self.g[some][None]
         enough = 1e-10 * problem.scale / problem.size
         slope = math.inf
         for _ in range(20):
-            known, slope = slope, climb(h, 2 * problem.weight, y, g, _STEPS, enough)
+            self.run.spend(2 * DEFAULT_POLICY.climb_slice * some.size)
+            known, slope = slope, climb(h, problem.weight, 0.0, y, g, DEFAULT_POLICY.climb_slice, enough, GRAIN)
             if slope <= enough or slope > 0.9 * known or self.run.expired:
                 break
         moved = self.y.copy()
-        moved[some] = y
+        moved[some] = y[0]
         self.move(moved)
         return self.gap()
 
@@ -95,7 +99,7 @@ class Relaxation:
         self.y = y
         self._add(np.flatnonzero(change), change)
 
-    def take(self, other: Relaxation, shift: NDArray[np.float64]) -> None:
+    def take(self, other: PointRelaxation, shift: NDArray[np.float64]) -> None:
         """Go to the point of a relaxation of the same distances, whose costs are higher by ``shift``."""
         self.y, self.g = other.y, other.g + shift
         sizes = np.abs(other.g).max() + np.abs(shift).max() + np.abs(self.g).max()
@@ -151,7 +155,7 @@ class Relaxation:
         return np.flatnonzero(~agree | (state == FREE))
 
 
-class Rest:
+class ReducedProblem:
     """The clients at ``places``, beside those of the others that a point of the slice has at 1.
 
     The point must have no fractions elsewhere. Its gradient gives everything: no distance to the others is computed.
@@ -170,7 +174,7 @@ class Rest:
         How far the value of a decision of the part, plus ``constant``, can be from its value in the whole.
     """
 
-    def __init__(self, relaxation: Relaxation, places: NDArray[np.intp]) -> None:
+    def __init__(self, relaxation: PointRelaxation, places: NDArray[np.intp]) -> None:
         problem = self.problem = relaxation.problem
         self.places = places
         held = relaxation.y >= 1.0

@@ -1,6 +1,6 @@
 r"""The positive semidefinite part of matrices that change little from one to the next.
 
-See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+See docs/mathematics/dispersion_relaxations.md, *Four levels of strength*, which has a table of symbols and names.
 
 An eigendecomposition finds eigenvectors, N of the smaller side of the spectrum (of the negative eigenvalues, say) and P
 of the other. For the next matrix A they are nearly right: with :math:`E = P^\top A N` and the eigenvalues μ of the one
@@ -17,21 +17,16 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-#: Up to this many rows a decomposition is as cheap as a turn.
-_SMALL = 32
-
-#: Turns from one decomposition to the next, and from one diagonalisation of the small side to the next.
-_TURNS, _REFINED = 20, 4
-
-#: Columns of the other side that are diagonalised with the small one.
-_NEAR = 4
-
-#: Denominators are at least this part of the largest eigenvalue; a turn is at most so large (Frobenius norm).
-_FLOOR, _LARGEST = 1e-3, 0.3
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 
 
 class PsdProjection:
     """Call it with one symmetric matrix after the other.
+
+    Parameters
+    ----------
+    policy : Policy
+        Tuning constants.
 
     Attributes
     ----------
@@ -39,7 +34,8 @@ class PsdProjection:
         Made so far.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, policy: Policy = DEFAULT_POLICY) -> None:
+        self.policy = policy
         self.decompositions = self.turns = 0
         self._since: int | None = None  # turns since the last decomposition
         self._sign = 1.0
@@ -50,7 +46,12 @@ class PsdProjection:
     def __call__(self, matrix: NDArray[np.float64], *, exact: bool = False) -> NDArray[np.float64]:
         """Return the nearest positive semidefinite matrix, up to rounding if ``exact``."""
         turned = None
-        if not exact and self._since is not None and self._since < _TURNS and len(matrix) > _SMALL:
+        if (
+            not exact
+            and self._since is not None
+            and self._since < self.policy.turns
+            and len(matrix) > self.policy.decomposed_rows
+        ):
             turned = self._turned(matrix.astype(np.float32))
         part = self._decomposed(matrix) if turned is None else turned.astype(np.float64)
         return matrix + part if self._sign > 0 else part
@@ -73,16 +74,16 @@ class PsdProjection:
     def _turned(self, matrix: NDArray[np.float32]) -> NDArray[np.float32] | None:
         """The same by turning the basis; ``None`` where it would have to be turned too far."""
         assert self._since is not None
-        refined = self._small == 0 or self._since % _REFINED == _REFINED - 1
-        k = min(self._small + _NEAR, len(matrix)) if refined else self._small
+        refined = self._small == 0 or self._since % self.policy.turns_refined == self.policy.turns_refined - 1
+        k = min(self._small + self.policy.refined_columns, len(matrix)) if refined else self._small
         near, far = self._basis[:k], self._basis[k:]  # rows are eigenvectors
         image = near @ matrix
         if self._sign < 0:
             np.negative(image, out=image)
         inner, across = image @ near.T, far @ image.T
-        floor = _FLOOR * max(-self._values[0], self._values[-1])
+        floor = self.policy.turn_floor * max(-self._values[0], self._values[-1])
         angle = across / np.minimum(inner.diagonal() - self._values[k:, None], -floor)
-        if np.linalg.norm(angle) > _LARGEST:
+        if np.linalg.norm(angle) > self.policy.largest_turn:
             return None
         moved = angle.T @ far
         far -= angle @ (near + moved / 2)  # orthonormal up to the fourth power of the angle

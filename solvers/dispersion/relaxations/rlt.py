@@ -33,14 +33,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.run import Run
-
-#: The step of an iteration: this part of what would reach the target if the bound were linear. It is multiplied by .7
-#: after ``patience`` steps without success; below the second the multipliers have converged. Both 2026-11-22, from
-#: single runs of the eight rounds that tests/benchmarks/bench_few_of_many.py began with.
-_STEP, _LEAST_STEP = 0.1, 1e-4
-
 
 #: Gains, costs and prices of a raised objective are smaller than this: `RowRelaxation.most` leaves room for them.
 LARGEST_GAIN = 2.0**9
@@ -55,7 +50,7 @@ class Raised:
     ids : (k,) ndarray of int
         The clients, sorted.
     quadratic, linear : (k, k) and (k,) ndarray
-        The objective, in the units of `Normal`; the diagonal does not count.
+        The objective, in the units of `ScaledProblem`; the diagonal does not count.
     prices : (k,) ndarray
         Worth that a client has from a partner, about: a core client has exactly this from each that is not of the core.
     is_core : (k,) ndarray of bool
@@ -74,12 +69,14 @@ class RowRelaxation:
 
     Parameters
     ----------
-    normal : Normal
+    scaled : ScaledProblem
         The problem, of 1 < m < n.
     run : Run
         Whose clock stands still while the kernel is compiled.
     raised : Raised, optional
         An objective to bound instead; that of the problem by default.
+    policy : Policy
+        Tuning constants.
 
     Attributes
     ----------
@@ -89,17 +86,20 @@ class RowRelaxation:
         Steps made.
     """
 
-    def __init__(self, normal: Normal, run: Run, raised: Raised | None = None) -> None:
-        n, m = normal.linear.size, normal.size
-        self.normal, self.m, self.ids, self.raised = normal, m, np.arange(n), raised
+    def __init__(
+        self, scaled: ScaledProblem, run: Run, raised: Raised | None = None, policy: Policy = DEFAULT_POLICY
+    ) -> None:
+        self.policy = policy
+        n, m = scaled.linear.size, scaled.size
+        self.scaled, self.m, self.ids, self.raised = scaled, m, np.arange(n), raised
         # Gains are about 1 in these units, an entry at most 1: of 2⁶² m² shares take m² · 2¹², which steps may use up.
         self.grid = math.ldexp(1.0, 49 - 2 * m.bit_length())
         self.most = 2**61 // m**2
-        self.run, self.iterations, self.step = run, 0, _STEP
+        self.run, self.iterations, self.step = run, 0, policy.rlt_step
         if raised is not None:
             self.ids = raised.ids
         self.shares = self._divided()
-        linear = normal.linear if raised is None else raised.linear
+        linear = scaled.linear if raised is None else raised.linear
         self.linear = np.ceil(linear * self.grid).astype(np.int64)
         self.state = np.full(3, np.iinfo(np.int64).max // 4)
         self.least: tuple[int, NDArray[np.int64]] | None = None
@@ -109,7 +109,7 @@ class RowRelaxation:
         """Divide the pairs' values, before any step."""
         raised = self.raised
         if raised is None:
-            return np.ceil(self.normal.quadratic * self.grid).astype(np.int64)
+            return np.ceil(self.scaled.quadratic * self.grid).astype(np.int64)
         k = raised.ids.size
         shares = np.empty((k, k), dtype=np.int64)
         kernel = load("rlt", self.run, steps=10 * k * k)
@@ -119,6 +119,7 @@ class RowRelaxation:
     def _appraise(self) -> None:
         k = self.ids.size
         self.partners = np.empty((k, self.m - 1), dtype=np.int64)
+        self.run.spend(10 * k * k)
         self.is_partner = np.empty((k, k), dtype=np.bool_)
         self.values = np.empty(k, dtype=np.int64)
         load("rlt", self.run, steps=50 * k * k).appraise(
@@ -129,10 +130,10 @@ class RowRelaxation:
     @property
     def has_converged(self) -> bool:
         """Whether steps have become too short to lower the bound."""
-        return self.step < _LEAST_STEP
+        return self.step < self.policy.rlt_least_step
 
     def bound(self) -> float:
-        """Return the least bound so far on selections among ``ids``, in the units of `Normal`."""
+        """Return the least bound so far on selections among ``ids``, in the units of `ScaledProblem`."""
         return math.nextafter(int(self.state[0]) / self.grid, math.inf)
 
     def chosen(self) -> NDArray[np.int64]:
@@ -140,28 +141,38 @@ class RowRelaxation:
         return np.sort(self.ids[np.argsort(-self.values, kind="stable")[: self.m]])
 
     def descend(self, target: float, iterations: int) -> int:
-        """Take at most so many steps towards ``target``, the incumbent's value; return how many were taken."""
+        """Take at most so many steps towards ``target``, the incumbent's value; return how many were taken.
+
+        The run is looked at between slices of them: a slice ends where a single call would go on to the same bits.
+        """
         patience = 20 + self.ids.size // (5 * self.m)
         chosen = np.empty(self.m, dtype=np.int64)
         # A step looks at some three rows for each of the m clients chosen, and at an entry five times.
-        made, self.step = load("rlt", self.run, steps=15 * self.m * self.ids.size * iterations).descend(
-            self.shares,
-            self.linear,
-            self.partners,
-            self.is_partner,
-            self.values,
-            chosen,
-            math.floor(target * self.grid),
-            self.most,
-            self.step,
-            patience,
-            iterations,
-            self.state,
-        )
+        entries, made = 3 * self.m * self.ids.size, 0
+        kernel = load("rlt", self.run, steps=5 * entries * iterations)
+        while made < iterations and not (made and self.run.expired):
+            few = min(max(1, self.policy.rlt_slice // entries), iterations - made)
+            self.run.spend(entries * few)
+            done, self.step = kernel.descend(
+                self.shares,
+                self.linear,
+                self.partners,
+                self.is_partner,
+                self.values,
+                chosen,
+                math.floor(target * self.grid),
+                self.most,
+                self.step,
+                patience,
+                few,
+                self.state,
+            )
+            made += int(done)
+            if done < few:  # the clients chosen are each other's partners, or the target is reached
+                self.step = 0.0
+                break
         self.iterations += made
-        if made < iterations:  # the clients chosen are each other's partners, or the target is reached
-            self.step = 0.0
-        return int(made)
+        return made
 
     def remember(self) -> None:
         """Keep the shares as they are, where they give the least bound of those looked at."""
@@ -176,8 +187,8 @@ class RowRelaxation:
         self._appraise()
 
     def moves(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
-        """Return pairs of clients and what steps have moved to the first from the second, in the units of `Normal`."""
-        first = np.arange(self.normal.linear.size) if self.raised is None else self.raised.ids
+        """Return pairs of clients and what steps moved to the first from the second, in units of `ScaledProblem`."""
+        first = np.arange(self.scaled.linear.size) if self.raised is None else self.raised.ids
         places = np.searchsorted(first, self.ids)
         moved = np.triu(self.shares - self._divided()[np.ix_(places, places)], 1)
         i, j = np.nonzero(moved)

@@ -1,6 +1,6 @@
 r"""Semidefinite relaxation on the slice by an interior-point method made for it.
 
-See docs/mathematics/dispersion.md, *Four levels of strength*, which has a table of symbols and names.
+See docs/mathematics/dispersion_relaxations.md, *Four levels of strength*, which has a table of symbols and names.
 
 With :math:`z = 2s - 1` and a leading :math:`z_0 = 1` it maximises :math:`\langle C, zz^\top \rangle` under
 constraints that are products of two sparse vectors,
@@ -31,8 +31,9 @@ import scipy
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, apply
+from solvers.dispersion.relaxations.slice_form import Multipliers, ScaledProblem, SliceForm, apply
 from solvers.run import Run
 
 #: Steps that Python needs for a pair of constraints, where nothing is compiled yet.
@@ -71,9 +72,9 @@ class Constraints:
         norms[norms == 0] = 1.0
         self.factors /= norms[:, :, None]
         self.unit = norms.prod(axis=0)
-        normal = np.ones(n + 1)
-        normal[0] = n - 2 * size
-        self.mirror = _mirror(normal)
+        scaled = np.ones(n + 1)
+        scaled[0] = n - 2 * size
+        self.mirror = _mirror(scaled)
         every = np.arange(n + 1)
         self.i = np.concatenate([every, 1 + dominated[:, 0], 1 + nonnegative[:, 0]])
         self.j = np.concatenate([every, 1 + dominated[:, 1], 1 + nonnegative[:, 1]])
@@ -140,9 +141,9 @@ class Constraints:
         return whole
 
 
-def _mirror(normal: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Unit vector of the Householder reflection that takes ``normal`` to the first axis."""
-    v = normal / np.linalg.norm(normal)
+def _mirror(scaled: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Unit vector of the Householder reflection that takes ``scaled`` to the first axis."""
+    v = scaled / np.linalg.norm(scaled)
     v[0] += 1.0 if v[0] >= 0 else -1.0
     return v / np.linalg.norm(v)
 
@@ -225,6 +226,8 @@ def relax(
     step = 0
     while step < iterations:
         step += 1
+        if run is not None:
+            run.spend(DEFAULT_POLICY.interior_work * n * n * count)
         inverse = _inverse(here.dual)
         gap = here.gap(held)
         value = float(constraints.rhs @ here.y)
@@ -391,18 +394,18 @@ def _step(
     return step
 
 
-class Tangents:
-    """Tangents of the reformulated objective as linear rows, in units of `Normal`: a strong root for linear solvers.
+class OuterApproximation:
+    """Tangents of the reformulated objective as linear rows, in units of `ScaledProblem`: a strong root.
 
     ``θ ≤ k + gᵀs`` at any point of the slice; at the tangent of a selection it holds with equality there, so that a
     linear model that is solved again with its own answer's tangent added ends at the optimum (outer approximation).
     """
 
     def __init__(self, problem: DispersionProblem, run: Run | None = None) -> None:
-        self.normal = Normal.of(problem)
-        found = relax(self.normal.quadratic, self.normal.linear, problem.size, run=run)
+        self.scaled = ScaledProblem.of(problem)
+        found = relax(self.scaled.quadratic, self.scaled.linear, problem.size, run=run)
         self.form: SliceForm = apply(
-            self.normal.quadratic, self.normal.linear, problem.size, found, _NO_PAIRS, _NO_PAIRS
+            self.scaled.quadratic, self.scaled.linear, problem.size, found, _NO_PAIRS, _NO_PAIRS
         )
         self.x = problem.feasible.project(found.x)
         if run is not None:
@@ -415,7 +418,7 @@ class Tangents:
 
     def original(self, value: float) -> float:
         """A bound in these units as a bound on the problem's objective."""
-        return self.normal.original(value + self.normal.error)
+        return self.scaled.original(value + self.scaled.error)
 
     def first(self, start: NDArray[np.int64]) -> list[NDArray[np.float64]]:
         """Points whose tangents make a good first model: the fractional solution, the incumbent, and on the way."""

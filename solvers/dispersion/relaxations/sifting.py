@@ -32,49 +32,19 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
-from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
+from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation
 from solvers.dispersion.relaxations.rlt import LARGEST_GAIN, Raised, RowRelaxation
 from solvers.dispersion.relaxations.slice_form import certified_level
+from solvers.dispersion.relaxations.stopping import StoppingRule
 
 Reals = NDArray[np.float64]
 Clients = NDArray[np.int64]
 
 _EPS = float(np.finfo(np.float64).eps)
 
-#: Clients of the first core, those that may join at a time, and the size from which on idle ones leave it.
-#: All numbers here: 2026-11-22, from the eight rounds of tests/benchmarks/bench_few_of_many.py, run once each on a
-#: loaded machine; first choices, not tuned.
-_FIRST, _MORE, _CROWDED = 100, 80, 250
-
-#: The size from which on idle ones leave a core of more than `_CROWDED` beside which more than this part of all clients
-#: may still be chosen: a smaller one proves nothing. 2026-11-23, 12 rounds of 1 000 clients with two labels each: after
-#: 5 s of processor time three gaps of 33 to 82 % became .9 to 5.8; 500 instead changed nothing, and did harm after 15.
-_NEEDED, _STILL = 400, 0.9
-
-#: ADMM steps over the first core and over each one after, and how many lie between two certificates.
-_FIRST_STEPS, _STEPS, _CHUNK = 150, 75, 25
-
-#: Swaps of weight for each client outside the core, first over the core, then over all; RLT steps on what is left.
-_SWAPS, _SECOND_SWAPS, _ROW_STEPS = 300, 100, 400
-
-#: Where more than so many others are worth this part of τ and more beside the first core, so many join it before it is
-#: extended; swaps that their worth is estimated with. 2026-11-23, six rounds of 1 000 clients: after 5 s of processor
-#: time the gaps were .4 to 4.5 % instead of .4 to 10.5.
-_MANY_NEAR, _NEAR, _GROWTH, _PRICING_SWAPS = 150, 0.9, 160, 150
-
-#: A swap is worth its while from this part of τ/m on, and weights are shortened as if their own part cost so much more:
-#: long ones raise pairs outside the core.
-_NEARLY, _THRIFT = 1e-4, 1.0
-
-#: A fractional value below which a client is idle, and the part of τ by which a row may exceed it.
-_IDLE, _SLIGHT = 1e-4, 1e-3
-
-#: The bound over a core has settled where the last steps before a certificate lowered it by this part at most.
-_SETTLED = 1e-3
-
-
 #: Multipliers are of the size of the objective, here some units. Eigenvalues of matrices beyond 1e150 overflow.
-_LARGEST_START = 1e9
+_LARGEST_MULTIPLIER = 1e9
 
 
 @dataclass(frozen=True)
@@ -106,7 +76,7 @@ class CoreMultipliers:
     def is_usable(self) -> bool:
         """Whether a relaxation can start here: every number is finite and at most 1e9, and the penalty is positive."""
         numbers = (self.linear, self.slack, self.products, self.level, self.penalty)
-        return self.penalty > 0 and all(bool(np.all(np.abs(each) <= _LARGEST_START)) for each in numbers)
+        return self.penalty > 0 and all(bool(np.all(np.abs(each) <= _LARGEST_MULTIPLIER)) for each in numbers)
 
     def among(self, kept: NDArray[Any], unit: float = 1.0, dtype: type = np.float64) -> CoreMultipliers:
         """Return those of some of the clients, by their places in the core, multiplied by a unit."""
@@ -120,7 +90,7 @@ class CoreMultipliers:
             self.penalty * unit,
         )
 
-    def start(self, relaxation: Relaxation) -> float:
+    def start(self, relaxation: DNNRelaxation) -> float:
         """Start a relaxation over these clients, whose costs may be others; return its τ, which moves with them."""
         level = self.level + float(np.median(relaxation.linear - self.linear))
         relaxation.begin(self.slack, self.products, level, self.penalty)
@@ -136,10 +106,10 @@ class SiftedRelaxation:
         Level-1 RLT bound of the problem, some steps made: its clients of largest value are the first core.
     chosen : (c,) ndarray of int
         Clients that the core contains besides: those of the incumbent, those of a core that served before.
-    first, more : int
-        Clients of the first core, and most that join it at a time.
     known : CoreMultipliers, optional
         Where to start from, of clients among those of ``rows``; they are in the first core.
+    policy : Policy
+        Tuning constants.
 
     Attributes
     ----------
@@ -157,15 +127,15 @@ class SiftedRelaxation:
         self,
         rows: RowRelaxation,
         chosen: Clients,
-        first: int = _FIRST,
-        more: int = _MORE,
         known: CoreMultipliers | None = None,
+        policy: Policy = DEFAULT_POLICY,
     ) -> None:
-        self.normal, self.rows, self.run, self.m = rows.normal, rows, rows.run, rows.m
+        first, more, self.policy = policy.first_core, policy.joining_core, policy
+        self.scaled, self.rows, self.run, self.m = rows.scaled, rows, rows.run, rows.m
         best = rows.ids[np.argsort(-rows.values, kind="stable")[: max(first - chosen.size, first // 2)]]
         self.core, self.first, self.more = np.union1d(best, chosen), first, more
-        self.x = np.zeros(self.normal.linear.size)
-        self.relaxation: Relaxation | None = None
+        self.x = np.zeros(self.scaled.linear.size)
+        self.relaxation: DNNRelaxation | None = None
         self.is_done = self.is_settled = False
         if known is not None:
             self._resume(known)
@@ -174,7 +144,7 @@ class SiftedRelaxation:
         """Return what another round may start from; None before the first core has been solved."""
         if self.relaxation is None:
             return None
-        linear = self.normal.linear[self.core]
+        linear = self.scaled.linear[self.core]
         return CoreMultipliers(
             self.core, linear, self.slack, self.relaxation.products, self.level, self.relaxation.penalty
         )
@@ -204,9 +174,9 @@ class SiftedRelaxation:
         """
         if self.relaxation is None:
             self.relaxation = self._over(self.core)
-            self._solve(_FIRST_STEPS, expired)
+            self._solve(self.policy.first_core_steps, expired)
         else:
-            self._solve(_STEPS, expired)
+            self._solve(self.policy.core_steps, expired)
         if expired():
             return False
         if self._grows():
@@ -216,8 +186,8 @@ class SiftedRelaxation:
         if not largest < LARGEST_GAIN:
             self.is_done = True
             return False
-        self.rows = RowRelaxation(self.normal, self.run, raised)
-        while self.rows.iterations < _ROW_STEPS and not self.rows.has_converged:
+        self.rows = RowRelaxation(self.scaled, self.run, raised, self.policy)
+        while self.rows.iterations < self.policy.core_row_steps and not self.rows.has_converged:
             self.rows.descend(target, 50)
             if keep is None:
                 self.rows.leave_out(target)
@@ -238,7 +208,7 @@ class SiftedRelaxation:
         ids = self.rows.ids
         if ids.size <= self.m + 1:
             return ids
-        self._solve(_CHUNK, expired)
+        self._solve(self.policy.core_chunk, expired)
         self._start(ids)
         assert self.relaxation is not None
         kept = self.relaxation.bounds_with(self.m * self.level - target) > target
@@ -249,25 +219,32 @@ class SiftedRelaxation:
     def _resume(self, known: CoreMultipliers) -> None:
         """Begin the first core's relaxation where that of another round ended; τ moves with the costs."""
         first, self.core = self.core, known.core
-        linear = self.normal.linear[known.core]
+        linear = self.scaled.linear[known.core]
         self.slack, self.relaxation = known.slack, self._over(known.core)
         self.level = known.start(self.relaxation)
         self.prices = (self.level - linear - self.slack.diagonal()) / (self.m - 1)
         self.x[known.core] = known.products.diagonal()
         self._start(np.union1d(known.core, first))
 
-    def _over(self, core: Clients) -> Relaxation:
-        normal = self.normal
-        return Relaxation(np.ascontiguousarray(normal.quadratic[np.ix_(core, core)]), normal.linear[core], self.m)
+    def _over(self, core: Clients) -> DNNRelaxation:
+        scaled = self.scaled
+        return DNNRelaxation(
+            np.ascontiguousarray(scaled.quadratic[np.ix_(core, core)]), scaled.linear[core], self.m, policy=self.policy
+        )
 
     def _solve(self, steps: int, expired: Callable[[], bool]) -> None:
         """Make ADMM steps, and keep the multipliers of the least bound: slack, level, prices and the solution."""
         relaxation = self.relaxation
         assert relaxation is not None
         best = np.inf
-        for _ in range(0, steps, _CHUNK):
-            before = best
-            relaxation.iterate(_CHUNK, expired)
+        chunk, bests = self.policy.core_chunk, [np.inf]
+
+        def is_over() -> bool:
+            self.run.spend(self.policy.iteration_work(relaxation.n))
+            return expired()
+
+        for _ in range(0, steps, chunk):
+            relaxation.iterate(chunk, is_over)
             slack = relaxation.dual_slack()
             slack = (slack + slack.T) / 2
             largest = float(np.abs(slack).max())
@@ -278,12 +255,13 @@ class SiftedRelaxation:
                 best = self.level = relaxation.level + excess
                 self.slack = slack
                 x = relaxation.x.copy()
+            bests.append(best)
             if expired():
                 break
-        self.is_settled = before - best <= _SETTLED * abs(best)
+        self.is_settled = StoppingRule.over_core(self.policy).has_stalled(bests)
         self.x[:] = 0.0
         self.x[self.core] = x
-        linear = self.normal.linear[self.core]
+        linear = self.scaled.linear[self.core]
         self.prices = (self.level - linear - self.slack.diagonal()) / (self.m - 1)
 
     # -- to all --------------------------------------------------------------------------------------------------------
@@ -299,17 +277,21 @@ class SiftedRelaxation:
 
     def _weigh(self, slack: Reals, swaps: int, worth: Reals, weights: Reals) -> None:
         """Improve weights; ``worth`` is what partners are worth beside them, before and after."""
-        least = _NEARLY * abs(self.level) / self.m
+        least = self.policy.weight_swap * abs(self.level) / self.m
         steps = 2 * swaps * worth.size
-        load("rlt", self.run, steps=steps).weigh(slack, least, swaps, worth, weights)
+        self.run.spend(steps)
+        load("ascent", self.run, steps=steps).climb(slack, -1.0, 0.0, weights, worth, swaps, least, 0.0)
 
     def _weights(self, others: Clients) -> Reals:
-        """For each of the others its weights over the core, no longer than they are worth."""
-        weights, worth, image = self._longest_weights(others, _SWAPS)
+        """For each of the others its weights over the core, no longer than they are worth.
+
+        Their own part counts twice, since long ones raise pairs outside the core.
+        """
+        weights, worth, image = self._longest_weights(others, self.policy.weight_swaps)
         own = np.einsum("ij,ij->i", image, weights)
         least, best = np.full(others.size, np.inf), np.ones(others.size)
         for share in np.linspace(0.0, 1.0, 9):
-            value = _largest_sum(worth + 2 * (1 - share) * image, self.m - 1) + (1 + _THRIFT) * share**2 * own
+            value = _largest_sum(worth + 2 * (1 - share) * image, self.m - 1) + 2 * share**2 * own
             best = np.where(value < least, share, best)
             least = np.minimum(value, least)
         return weights * best[:, None]
@@ -317,7 +299,7 @@ class SiftedRelaxation:
     def _longest_weights(self, others: Clients, swaps: int) -> tuple[Reals, Reals, Reals]:
         """Weights of the others over the core, what partners are worth beside them, and M times the weights."""
         weights = np.repeat(self._start_weights()[None], others.size, axis=0)
-        worth = 2 * self.normal.quadratic[np.ix_(others, self.core)] - self.prices
+        worth = 2 * self.scaled.quadratic[np.ix_(others, self.core)] - self.prices
         worth -= 2 * (weights @ self.slack)
         self._weigh(self.slack, swaps, worth, weights)
         return weights, worth, weights @ self.slack
@@ -327,28 +309,28 @@ class SiftedRelaxation:
         if self.core.size > self.first:
             return False
         others = np.setdiff1d(self.rows.ids, self.core)
-        weights, worth, image = self._longest_weights(others, _PRICING_SWAPS)
-        values = self.normal.linear[others] + np.einsum("ij,ij->i", worth + image, weights)
-        if np.count_nonzero(values > _NEAR * self.level) <= _MANY_NEAR:
+        weights, worth, image = self._longest_weights(others, self.policy.pricing_swaps)
+        values = self.scaled.linear[others] + np.einsum("ij,ij->i", worth + image, weights)
+        if np.count_nonzero(values > self.policy.near_core * self.level) <= self.policy.many_near_core:
             return False
-        self._start(np.union1d(self.core, others[np.argsort(-values, kind="stable")[:_GROWTH]]))
+        self._start(np.union1d(self.core, others[np.argsort(-values, kind="stable")[: self.policy.core_growth]]))
         return True
 
     def _raised(self) -> tuple[Raised, Reals, Reals]:
         """The objective raised by M over core and others, the others' values v (-∞ for the core), and E."""
-        normal, m, core = self.normal, self.m, self.core
+        scaled, m, core = self.scaled, self.m, self.core
         others = np.setdiff1d(self.rows.ids, core)
         ids = np.union1d(core, others)
         inside, outside = np.searchsorted(ids, core), np.searchsorted(ids, others)
-        original = normal.quadratic[np.ix_(ids, ids)]
+        original = scaled.quadratic[np.ix_(ids, ids)]
         embedding = np.zeros((ids.size, core.size))
         embedding[inside, np.arange(core.size)] = 1.0
         embedding[outside] = -self._weights(others)
         values = np.full(ids.size, -np.inf)
-        for swaps in (_SECOND_SWAPS, 0):
+        for swaps in (self.policy.second_weight_swaps, 0):
             raise_by = (embedding @ self.slack) @ embedding.T
             raise_by = (raise_by + raise_by.T) / 2
-            linear = normal.linear[ids] + raise_by.diagonal()
+            linear = scaled.linear[ids] + raise_by.diagonal()
             prices = (self.level - linear) / (m - 1)
             worth = 2 * (original[outside] + raise_by[outside]) - prices
             worth[np.arange(others.size), outside] = -LARGEST_GAIN
@@ -367,14 +349,14 @@ class SiftedRelaxation:
         quadratic = original + raise_by
         # An entry of M is a sum of b² products, rounded b times twice over; a selection adds up m² of them.
         reach = float(np.abs(embedding).sum(axis=1).max()) ** 2 * float(np.abs(self.slack).max())
-        largest = reach + float(np.abs(quadratic).max()) + float(np.abs(normal.linear).max())
+        largest = reach + float(np.abs(quadratic).max()) + float(np.abs(scaled.linear).max())
         linear += m * (core.size + 8) * 4 * _EPS * largest
         return Raised(ids, quadratic, linear, prices, np.isin(ids, core, assume_unique=True)), values, embedding
 
     @property
     def _limit(self) -> float:
         """The most that a row may be worth without being too large."""
-        return self.level + _SLIGHT * abs(self.level)
+        return self.level + self.policy.core_progress * abs(self.level)
 
     def _choose(self, raised: Raised, values: Reals) -> None:
         """Take into the core who is worth more than τ, by v first, then by rows; drop who is idle where it is full."""
@@ -388,9 +370,9 @@ class SiftedRelaxation:
         rest = rest[(worth[rest] > limit) & ~np.isin(rest, first)][: self.more - first.size]
         fresh = ids[np.concatenate([first, rest])]
         kept = np.intersect1d(self.core, rows.ids)
-        proves_little = self.core.size > _CROWDED and rows.ids.size > _STILL * self.x.size
-        if kept.size + fresh.size > (_NEEDED if proves_little else _CROWDED):
-            kept = kept[self.x[kept] > _IDLE]
+        proves_little = self.core.size > self.policy.crowded_core and rows.ids.size > self.policy.shrunk * self.x.size
+        if kept.size + fresh.size > (self.policy.largest_core if proves_little else self.policy.crowded_core):
+            kept = kept[self.x[kept] > self.policy.idle_share]
         core = np.union1d(kept, fresh)
         self.is_done = fresh.size == 0 and self.is_settled
         if fresh.size:

@@ -1,6 +1,7 @@
 r"""The problem rewritten so that it is concave on the slice :math:`1^\top s = m`, with a certificate in floating point.
 
-See docs/mathematics/dispersion.md, *Concave where it counts*, which has a table of symbols and names.
+See docs/mathematics/dispersion.md, *Concave where it counts*; docs/mathematics/dispersion_relaxations.md has symbols
+and names.
 
 Three kinds of term vanish, or do no harm, at the points that count:
 
@@ -72,7 +73,7 @@ class Multipliers:
 
 
 @dataclass(frozen=True)
-class Normal:
+class ScaledProblem:
     """``max sᵀQs + lᵀs`` on the slice, scaled by a power of two so that gains are about 1.
 
     ``value`` and ``original`` translate objectives to these units and back, `certified` a bound that covers rounding;
@@ -87,7 +88,7 @@ class Normal:
     error: float
 
     @classmethod
-    def of(cls, problem: DispersionProblem) -> Normal:
+    def of(cls, problem: DispersionProblem) -> ScaledProblem:
         """State ``problem`` in these units."""
         factor, offset, linear = units(problem)
         quadratic = np.multiply(problem.distances, problem.weight * factor, dtype=np.float64)
@@ -171,6 +172,15 @@ class SliceForm:
         linear += diagonal
         curved = exact if nonnegative is None else exact + raised
         return cls(curved, exact, linear, size, tangent_margin(curved, linear, size))
+
+    def shifted(self, shift: float) -> SliceForm:
+        """The same function on 0/1 points, more concave between them: ``shift`` (s - s²) is added for each client."""
+        index = np.arange(self.linear.size)
+        curved, exact = self.curved.copy(), self.exact.copy()
+        curved[index, index] -= shift
+        exact[index, index] -= shift
+        linear = self.linear + shift
+        return SliceForm(curved, exact, linear, self.size, self.margin + tangent_margin(curved, linear, self.size))
 
     def tangent(self, y: NDArray[np.float64]) -> float:
         """The bound that the tangent at ``y`` (on the slice) gives."""

@@ -1,6 +1,7 @@
 """A certified bound for thousands of clients: one shift for all, and a tangent.
 
-See docs/mathematics/dispersion.md, *Concave where it counts*, which has a table of symbols and names.
+See docs/mathematics/dispersion.md, *Concave where it counts*; docs/mathematics/dispersion_relaxations.md has symbols
+and names.
 
 Beyond some two thousand clients neither the semidefinite relaxation nor a tree pays. What remains is cheap: the
 largest eigenvalue on the slice by Lanczos, a Cholesky factorisation in double precision that certifies it, and
@@ -16,20 +17,12 @@ from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
 from solvers.dispersion.neighbourhood import incumbent
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.slice_form import cholesky_excess, eigenvalue, units
 from solvers.run import Run
 
 _EPS = float(np.finfo(np.float64).eps)
-
-#: Up to this many clients all eigenvalues are computed.
-_DENSE = 300
-
-#: Calls in a row that hardly lower the bound, after which it is over.
-_STALE = 20
-
-#: Swaps of weight between two looks at the clock.
-_STEPS = 2_000
 
 
 def uniform_shift_bound(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) -> None:
@@ -48,6 +41,7 @@ def uniform_shift_bound(problem: DispersionProblem, run: Run, *, accuracy: float
     # A factorisation does n³/3 multiplications, a few billion a second.
     if run.remaining < 4e-11 * n**3:
         return
+    run.spend(DEFAULT_POLICY.shift_work * n**3)
     factor, offset, linear = units(problem)
     q = problem.weight * factor
     # Too large a shift costs at most m times the excess.
@@ -64,9 +58,10 @@ def uniform_shift_bound(problem: DispersionProblem, run: Run, *, accuracy: float
     reach = float(np.abs(linear).max()) + 2 * m * (q * problem.diameter + abs(shift))
     margin = 2 * m * (2 * n + 16) * _EPS * reach + problem.rounding * factor
     best, known, stale = np.inf, np.inf, 0
-    while not run.expired and stale < _STALE:
-        climb = load("ascent", run, precision=problem.distances.dtype.name, steps=_STEPS * n).climb
-        violation = climb(problem.distances, q, shift, m, y, g, _STEPS, 1e-9)
+    while not run.expired and stale < DEFAULT_POLICY.stale_climbs:
+        run.spend(2 * DEFAULT_POLICY.climb_slice * n)
+        climb = load("ascent", run, precision=problem.distances.dtype.name, steps=DEFAULT_POLICY.climb_slice * n).climb
+        violation = climb(problem.distances, q, shift, y[None], g[None], DEFAULT_POLICY.climb_slice, 1e-9, 0.0)
         g = linear + 2 * (q * _times(problem, y) - shift * y)  # fresh, free of drift
         inner = float(y @ (linear - g)) / 2
         top = problem.feasible.support(g)
@@ -92,7 +87,7 @@ def top_eigenvalue(distances: NDArray[np.floating], enough: float = 0.0, steps: 
         Largest number of products with H.
     """
     n = len(distances)
-    if n <= _DENSE:
+    if n <= DEFAULT_POLICY.small_problem:
         means = distances.mean(axis=0, dtype=np.float64)
         low = float(distances.max())  # moves the direction 1 below all others
         dense = distances - means - means[:, None] + (means.mean() - low)

@@ -9,7 +9,7 @@ that what closes a node here closes it there.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -18,8 +18,7 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from solvers.certificates import Certificate
-from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, Tangent, decided, fixed, implied
-from solvers.certificates.exact.dispersion import Multipliers as Checked
+from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, CheckedForm, Linearisation, decided, fixed, implied
 from solvers.certificates.exact.sides import Sides
 from solvers.certificates.schema import ENTRIES, MULTIPLIER, POINT
 from solvers.dispersion.kernels import load
@@ -28,77 +27,34 @@ from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.problem import DispersionProblem, SelectionProblem
 from solvers.dispersion.relaxations.cuts import Cuts
 from solvers.dispersion.relaxations.dominance import dominance
-from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
+from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation, WarmStart
 from solvers.dispersion.relaxations.prices import priced_bound
 from solvers.dispersion.relaxations.row_products import row_form
 from solvers.dispersion.relaxations.semidefinite import Multipliers as SdpMultipliers
 from solvers.dispersion.relaxations.semidefinite import most_negative_products, relax
 from solvers.dispersion.relaxations.slice_form import SliceForm
+from solvers.dispersion.relaxations.stopping import StoppingRule, tighten
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
-from solvers.dispersion.tree.dnn_tree import StoppingRules, tighten_until_fathomed
-from solvers.dispersion.tree.record import BITS, Nodes, Record, on_grain
+from solvers.dispersion.tree.certificate_builder import BITS, CertificateBuilder, Nodes, on_grain
+from solvers.dispersion.tree.rlt_log import left_by_rlt, with_rlt
 from solvers.dispersion.tree.side_rows import SideRows
-from solvers.dispersion.tree.stages import left_by_stages, with_stages
 from solvers.solution import OPTIMALITY_GAP
 
-#: Pairs held non-negative, per open client.
-_PAIRS = 1
-
-#: How well a node that does not close is solved: better than in a search, since fixing clients costs no multipliers.
-_ACCURACY = 0.02
-
-#: What rounding a form for the checker may cost, of the goal.
-_SPARE = 1e-9
-
-#: Rounds of separating products at the root, below it, and for a certificate of one node, and pairs per client then.
-_ROUNDS_ROOT, _ROUNDS, _ROUNDS_LEAF, _PAIRS_LEAF = 2, 1, 5, 2
-
-#: With more clients one multiplier for all of them serves for a certificate of one node.
-_LARGE = 600
-
-#: Seconds that a semidefinite relaxation takes a client cubed, generously.
-_RELAXING = 6e-8
-
-#: Share of a form's clients that are still open when it is made anew.
-_SHRUNK = 0.5
-
-#: Clients cubed that relaxations may take where no time limit ends a tree: some ten seconds by the figure above, and
-#: counted, so that the same seed writes the same certificate. Chosen by hand: a tree that needs more is given up.
-MOST_WORK = 1.5e8
-
-#: Steps on a node, at most: a weaker bound costs one more node.
-_STEPS = 300
-
-#: Fewest open clients that get multipliers of their own.
-_LEAST = 8
-
-#: Rules of its relaxations: the bound is known to be within reach, so that patience at the root saves nodes.
-_POLICY = replace(DEFAULT_POLICY, converged=0.0, root_progress=0.005)
-
-#: Part of the value to beat by which it is gone below, for what a tangent after finitely many steps leaves, and steps.
-_BEYOND, _STEPS_DNN = 2e-5, 1_000
-
-#: Fewest open clients whose doubly nonnegative relaxation is tried, where the semidefinite one does not close them.
-_LEAST_DNN = 16
-
-#: Its iterations that take as long as a semidefinite relaxation. Measured at 50 clients.
-_ITERATIONS = 15
-
 #: A goal that nothing reaches: every selection is evaluated.
-_NOTHING = -(1 << 61)
+UNREACHABLE_GOAL = -(1 << 61)
 
 _NO_PAIRS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 
 
 @dataclass(frozen=True)
-class Multipliers:
-    """A form over ``ids``, in doubles and as the checker sees it: its number in the record, pairs worth holding.
+class NodeForm:
+    """A form over ``ids``, in doubles and as the checker sees it: its number in the builder, pairs worth holding.
 
     ``warm`` is what the doubly nonnegative relaxation of a child starts from, where the multipliers are those of one.
     """
 
     index: int
-    checked: Checked
+    checked: CheckedForm
     matrix: NDArray[np.float64]
     linear: NDArray[np.float64]
     pairs: NDArray[np.int64]
@@ -114,7 +70,7 @@ class Multipliers:
 class _Node(NamedTuple):
     """A tangent at a node, its point in units of 1 / POINT, and the prices of the rows that it charges."""
 
-    tangent: Tangent
+    tangent: Linearisation
     point: NDArray[np.int64]
     prices: NDArray[np.int64]
 
@@ -138,7 +94,11 @@ class CertificateTree:
         One of kind ``rlt``, whose multipliers leave out clients before the tree.
     bits : int
         Of the largest number of the problem.
+    listed : mapping of str to ndarray of int, optional
+        Selections that the target is not about: the certificate's ``pool``, ``vetoed`` and ``diverse``.
     """
+
+    policy = DEFAULT_POLICY
 
     def __init__(
         self,
@@ -149,56 +109,101 @@ class CertificateTree:
         most_work: float = math.inf,
         stages: Certificate | None = None,
         bits: int = BITS,
+        listed: Mapping[str, NDArray[np.int64]] | None = None,
     ) -> None:
-        self.problem, self.expired, self.most, self.most_work = problem, expired, most, most_work
+        self.problem, self.target = problem, target
+        self.expired, self.most, self.most_work = expired, most, most_work
+        self.listed = dict(listed or {})
         n, m = problem.n, problem.size
         pair = np.ascontiguousarray(problem.weight * problem.distances.astype(np.float64))
         order = np.lexsort((np.arange(n), -(2 * (m - 1) / max(n - 2, 1) * pair.sum(axis=1) - problem.costs)))
         self.sides = Sides(problem)
-        self.record = Record(problem, order, self.sides, bits)
-        self.data = self.record.data
+        self.builder = CertificateBuilder(problem, order, self.sides, bits)
+        self.data = self.builder.data
         self.unit = float(self.data.unit)
         self.goal = math.floor((target - float(self.data.error) - 4 * problem.rounding) / self.unit)
-        self.accuracy = 0.1 * OPTIMALITY_GAP * min(max(1.0, abs(target)), problem.scale)
+        self.accuracy = problem.tolerance_at(target, 0.1 * OPTIMALITY_GAP)
         self.rows, self.factors = _row_products(self.sides)
         self.start, self.stages = self.sides.start.copy(), stages
         if stages is not None:
-            self.start[np.delete(np.arange(n), left_by_stages(stages, self.data, self.goal))] = ZERO
-        self.prices = None if self.sides.is_empty else NodePrices(problem, self.sides)
-        has_pairs = self.sides.is_empty and stages is None
+            self.start[np.delete(np.arange(n), left_by_rlt(stages, self.data, self.goal))] = ZERO
+        self.points = NodePoints(problem, self.sides)
+        has_pairs = self.sides.is_empty and stages is None and not self.listed
         pairs = dominance(pair, -problem.costs, m).pairs if has_pairs else _NO_PAIRS
         self.dominated = _certain(problem, pairs)
+        self.origin = -1  # of the tree: below nodes that fix clients
         self.nodes: list[Nodes] = []
         self.charges: list[NDArray[np.int64]] = []  # prices of the rows at each node
-        self.written = 0
+        self.written, self.is_closed = 0, False
         self.work = 0.0
 
     def tree(self) -> bool:
         """Write a tree that proves the target; False where it was given up."""
-        return self._visit(-1, self.start.copy(), None, None, ())
+        return self.is_closed or self._visit(self.origin, self.start.copy(), None, None, ())
+
+    def fix(self, diagonal: NDArray[np.float64], raised: NDArray[np.float64] | None, x: NDArray[np.float64]) -> int:
+        """Write a node whose curved form fixes clients for the tree, unless it fixes none; return how many.
+
+        Multipliers are of the free clients: of the diagonal, and halves of those of their products; x is a point near
+        the best one.
+        """
+        state, size = self.start, self.problem.size
+        ids, ones = np.flatnonzero(state == FREE), np.flatnonzero(state == ONE)
+        first, second = np.triu_indices(ids.size, 1)
+        held = None if raised is None else (np.column_stack([first, second]), 2 * raised[first, second])
+        index, whole = self.builder.form(ones, ids, diagonal, held)
+        checked = CheckedForm(whole, _NO_PAIRS, POINT, is_curved=True)
+        y = np.zeros(state.size)
+        y[ids] = x
+        form = NodeForm(index, checked, whole.matrix.astype(np.float64), whole.linear.astype(np.float64), _NO_PAIRS, y)
+        found = self._tangent(state, form, y)
+        left = fixed(found.tangent, state, size, self.goal)
+        if left is not None and not self.sides.is_empty:
+            left = self.sides.consequences(left)
+        changed = np.flatnonzero(state == FREE) if left is None else np.flatnonzero(left != state)
+        if changed.size:
+            self.builder.curved.add(index)
+            self.written += sum(part.size for part in self.builder.forms[index])
+            number, client = len(self.nodes), int(changed[0])
+            is_closed = left is None or decided(self.data, left) is not None
+            self._write(self.origin, -1 if is_closed else client, form, found)
+            self.is_closed = is_closed
+            if left is not None:
+                self.start = left
+                self.origin = 2 * number + int(left[client] == ONE)
+        return int(changed.size)
 
     def root(self, seconds: float = math.inf) -> float:
         """Write one node, the best tangent that so many seconds allow, and return its bound.
 
-        One multiplier for all is found at once; those of the semidefinite relaxation, cut short, would be worse.
+        One multiplier for all is found at once; those of the semidefinite relaxation, cut short, would be worse. Who
+        is fixed above it is fixed for any goal that is not below the one he was fixed for.
         """
-        state = self.sides.start.copy()
-        forms = [self._shifted()]
-        if self.problem.n <= _LARGE and seconds > _RELAXING * self.problem.n**3:
-            forms.append(self._multipliers(state, None, _ROUNDS_LEAF, _PAIRS_LEAF, closing=False))
+        state, before = self.start.copy(), self.goal if self.nodes else UNREACHABLE_GOAL
+        if self.is_closed:
+            return self._stated()
+        forms, n = [self._shifted()], int((state == FREE).sum())
+        if n <= self.policy.certificate_relaxed and seconds > self.policy.certificate_seconds * n**3:
+            forms.append(
+                self._multipliers(state, None, 1 + self.policy.separations, self.policy.separated_pairs, closing=False)
+            )
         found = [self._tangent(state, form, form.point) for form in forms]
         bounds = [each.tangent.order(state, self.problem.size)[0] for each in found]
         best = bounds.index(min(bounds))
-        self.goal = -(-min(bounds) // POINT**2)
-        self._write(-1, -1, forms[best], found[best])
-        return float(self.goal * self.data.unit + self.data.error)
+        self.goal = max(-(-min(bounds) // POINT**2), before)
+        self._write(self.origin, -1, forms[best], found[best])
+        return self._stated()
+
+    def _stated(self) -> float:
+        """Return the goal in units of the objective, rounded up."""
+        return math.nextafter(float(self.goal * self.data.unit + self.data.error), math.inf)
 
     def contradiction(self) -> bool:
         """Write a tree whose nodes rows close, alone or together at prices; False where it was given up."""
         form = self._shifted()
         return self._close(-1, self.sides.start.copy(), form, on_grain(form.point, self.problem.size, POINT))
 
-    def _close(self, origin: int, state: NDArray[np.int8], form: Multipliers, point: NDArray[np.int64]) -> bool:
+    def _close(self, origin: int, state: NDArray[np.int8], form: NodeForm, point: NDArray[np.int64]) -> bool:
         """Prove that the rows leave nothing below ``state``: by one of them, by prices of several, or by branching."""
         if self.expired() or self.written > self.most:
             return False
@@ -222,7 +227,7 @@ class CertificateTree:
 
     def enumerated(self) -> None:
         """Write a tree that evaluates every selection, where all clients, all but one or one alone are chosen."""
-        self.goal, m = _NOTHING, self.problem.size
+        self.goal, m = self.goal if self.listed else UNREACHABLE_GOAL, self.problem.size
         for client in range(self.problem.n - 1 if m < self.problem.n else 0):
             # Where one alone is chosen, the side without whom was branched on is open; else that with.
             self._write(-1 if client == 0 else 2 * (client - 1) + (m > 1), client)
@@ -230,8 +235,10 @@ class CertificateTree:
     def certificate(self, bound: float) -> Certificate:
         """Return what was written as a certificate that claims ``bound``."""
         prices = np.array(self.charges) if len(self.sides.limits) and self.charges else None
-        found = self.record.certificate(bound, self.goal, POINT, self.nodes, prices=prices)
-        return found if self.stages is None else with_stages(found, self.stages)
+        found = self.builder.certificate(bound, self.goal, POINT, self.nodes, prices=prices)
+        if self.listed:
+            found = replace(found, arrays={**found.arrays, **self.listed})
+        return found if self.stages is None else with_rlt(found, self.stages)
 
     # -- the tree ------------------------------------------------------------------------------------------------
 
@@ -239,9 +246,9 @@ class CertificateTree:
         self,
         origin: int,
         state: NDArray[np.int8],
-        form: Multipliers | None,
+        form: NodeForm | None,
         y: NDArray[np.float64] | None,
-        above: tuple[Tangent, ...],
+        above: tuple[Linearisation, ...],
     ) -> bool:
         """Prove what is open below ``state``; ``y`` has an entry for every client of the problem."""
         size = self.problem.size
@@ -261,7 +268,7 @@ class CertificateTree:
             or found is None
             or not (found.tangent.closes(state, size, self.goal) or self._lasts(form, state))
         ):
-            form = self._multipliers(state, form, _ROUNDS if form is not None else _ROUNDS_ROOT)
+            form = self._multipliers(state, form, 1 if form is not None else self.policy.certificate_rounds)
             found = self._tangent(state, form, form.point)
             if found.prices.any() and not found.tangent.closes(state, size, self.goal):
                 form = self._multipliers(state, form)  # for the prices that are known now
@@ -286,20 +293,22 @@ class CertificateTree:
                     return False
         return True
 
-    def _lasts(self, form: Multipliers, state: NDArray[np.int8]) -> bool:
+    def _lasts(self, form: NodeForm, state: NDArray[np.int8]) -> bool:
         """Whether what is open here is not so much less than where its form was made that it gets one of its own."""
         free, left = int((state == FREE).sum()), self.problem.size - int((state == ONE).sum())
-        is_smaller = free < form.ids.size if form.warm is not None else free <= _SHRUNK * form.ids.size
-        return not (free >= _LEAST and 2 <= left <= free - 2 and is_smaller)
+        is_smaller = (
+            free < form.ids.size if form.warm is not None else free <= self.policy.certificate_shrunk * form.ids.size
+        )
+        return not (free >= self.policy.fewest_relaxed and 2 <= left <= free - 2 and is_smaller)
 
-    def _branching(self, state: NDArray[np.int8], form: Multipliers, y: NDArray[np.float64]) -> int:
+    def _branching(self, state: NDArray[np.int8], form: NodeForm, y: NDArray[np.float64]) -> int:
         """The client whose share is farthest from 0 and 1, by its curvature."""
         free, means = np.flatnonzero(state == FREE), form.matrix.mean(axis=0)
         weight = np.zeros(self.problem.n)
         weight[form.ids] = np.maximum(2 * means - means.mean() - form.matrix.diagonal(), 1e-12)
         return int(free[(weight[free] * np.minimum(y[free], 1 - y[free])).argmax()])
 
-    def _write(self, origin: int, client: int, form: Multipliers | None = None, found: _Node | None = None) -> None:
+    def _write(self, origin: int, client: int, form: NodeForm | None = None, found: _Node | None = None) -> None:
         points = np.zeros((1, 0), dtype=np.int64) if found is None else found.point[None]
         self.nodes.append((-1 if form is None else form.index, np.array([origin]), np.array([client]), points))
         self.charges.append(np.zeros(len(self.sides.limits), np.int64) if found is None else found.prices)
@@ -307,47 +316,32 @@ class CertificateTree:
 
     # -- bounds --------------------------------------------------------------------------------------------------
 
-    def _tangent(self, state: NDArray[np.int8], form: Multipliers, y: NDArray[np.float64]) -> _Node:
+    def _tangent(self, state: NDArray[np.int8], form: NodeForm, y: NDArray[np.float64]) -> _Node:
         """The best tangent of a form at a node that is found from ``y``."""
         kept = form.checked.form
         free, chosen = np.flatnonzero(state[kept.ids] == FREE), np.flatnonzero(state[kept.ids] == ONE)
         left = kept.open - chosen.size
         slope = form.linear[free] + 2 * form.matrix[chosen][:, free].sum(axis=0)
         constant = kept.constant + float(form.linear[chosen].sum() + form.matrix[np.ix_(chosen, chosen)].sum())
-        inner = _project(y[kept.ids[free]], left)
-        if self.prices is not None:
-            scale = 2.0**-BITS
-            matrix = np.ascontiguousarray(form.matrix[np.ix_(free, free)]) * scale
-            places = kept.ids[free], np.flatnonzero(state == ONE)
-            known = (self.goal - constant) * scale
-            inner = self.prices.climb(matrix, slope * scale, left, inner, places, known, scale)
-            full = np.zeros(kept.ids.size)
-            full[chosen], full[free] = 1.0, inner
-            point = on_grain(full, kept.open, POINT)
-            tangent = form.checked.tangent(point, state)
-            return _Node(tangent.charged(*self.sides.charge(self.prices.row)), point, self.prices.row.copy())
-        _bound_point(
-            form.matrix[np.ix_(free, free)],
-            slope,
-            inner,
-            left,
-            (constant, float(self.goal), float(self.goal), _ACCURACY),
-            _STEPS if form.warm is None else _STEPS_DNN,
-        )
+        scale = 2.0**-BITS
+        matrix = np.ascontiguousarray(form.matrix[np.ix_(free, free)]) * scale
+        places, known = (kept.ids[free], np.flatnonzero(state == ONE)), (self.goal - constant) * scale
+        inner = self.points.near_best(matrix, slope * scale, left, y[kept.ids[free]], places, known, scale)
         full = np.zeros(kept.ids.size)
         full[chosen], full[free] = 1.0, inner
         point = on_grain(full, kept.open, POINT)
-        return _Node(form.checked.tangent(point, state), point, np.zeros(0, dtype=np.int64))
+        tangent, prices = form.checked.tangent(point, state), self.points.row.copy()
+        return _Node(tangent.charged(*self.sides.charge(prices)) if prices.size else tangent, point, prices)
 
     def _multipliers(
         self,
         state: NDArray[np.int8],
-        parent: Multipliers | None,
+        parent: NodeForm | None,
         rounds: int = 1,
-        most: int = _PAIRS,
+        most: int = DEFAULT_POLICY.certificate_pairs,
         *,
         closing: bool = True,
-    ) -> Multipliers:
+    ) -> NodeForm:
         """Multipliers made for what is open here; ``closing``: good enough as soon as they close it."""
         ids, ones = np.flatnonzero(state == FREE), np.flatnonzero(state == ONE)
         n, m = ids.size, self.problem.size - ones.size
@@ -356,8 +350,8 @@ class CertificateTree:
         q = np.ascontiguousarray(pair[np.ix_(ids, ids)])
         linear = -self.data.cost[ids] * scale + 2 * pair[np.ix_(ids, ones)].sum(axis=1)
         constant = float(self.data.value(ones.tolist())) * scale
-        if self.prices is not None:
-            paid, each = self.sides.charge(self.prices.row)
+        if not self.sides.is_empty:
+            paid, each = self.sides.charge(self.points.row)
             linear = linear - each[ids].astype(np.float64) * scale
             constant += float(paid - int(each[ones].sum())) * scale
         linear, constant = linear - np.median(linear), constant + m * float(np.median(linear))
@@ -367,7 +361,7 @@ class CertificateTree:
         equal = equal[(equal >= 0).all(axis=1)][: 3 * n]
         pairs = _NO_PAIRS if parent is None else place[parent.ids[parent.pairs]]
         pairs = pairs[(pairs >= 0).all(axis=1)][: most * n]
-        known = (self.goal - _SPARE * abs(self.goal)) * scale - constant
+        known = (self.goal - self.policy.certificate_rounding * abs(self.goal)) * scale - constant
         if parent is not None and parent.warm is not None and self.sides.is_empty:
             return self._doubly_nonnegative(ones, ids, q, linear, known, parent.warm)
         factors = np.ascontiguousarray(self.factors[:, :, np.concatenate([[0], ids + 1])])
@@ -396,7 +390,7 @@ class CertificateTree:
         found, used = best
         back = self.unit / scale
         rows = self.rows, found.rows * back
-        if closing and found.bound > known and n >= _LEAST_DNN and not self.expired():
+        if closing and found.bound > known and n >= self.policy.certificate_fewest_dnn and not self.expired():
             q = q + row_form(factors, found.rows, m)[0]
             return self._doubly_nonnegative(ones, ids, q, linear, known, None, rows)
         held, free = (used, found.nonnegative * back), (equal, found.dominated * back)
@@ -413,12 +407,12 @@ class CertificateTree:
         known: float,
         warm: WarmStart | None,
         rows: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
-    ) -> Multipliers:
+    ) -> NodeForm:
         """Multipliers of all products and of cuts, which a tree of few nodes needs: as a node of `DNNTree` has them."""
         n, m = ids.size, self.problem.size - ones.size
         scale = 0.5 / (self.problem.size - 1)  # gains are about 1 then, as the method's penalty expects
-        back, known = 2.0**BITS * self.unit / scale, (known - _BEYOND * abs(known)) * scale
-        relaxation = Relaxation(quadratic * scale, linear * scale, m)
+        back, known = 2.0**BITS * self.unit / scale, (known - self.policy.certificate_margin * abs(known)) * scale
+        relaxation = DNNRelaxation(quadratic * scale, linear * scale, m, policy=self.policy)
         if warm is not None:
             relaxation.start(warm, ids, ones)
         first, second = np.triu_indices(n, 1)
@@ -437,19 +431,25 @@ class CertificateTree:
         def expired() -> bool:
             return self.expired() or self.work + relaxation.iterations * each > self.most_work
 
-        bounds, each = [relaxation.bound()], n**3 / _ITERATIONS
-        best = [kept(bounds[0])]
-        rules = StoppingRules(_POLICY, known, is_root=warm is None)
-        tighten_until_fathomed(relaxation, rules, bounds, expired, lambda bound: best.append(kept(bound)))
+        bounds, each = [relaxation.bound()], n**3 / self.policy.certificate_iterations
+        best, policy = kept(bounds[0]), self.policy
+        rule = replace(StoppingRule.at_node(policy, known, is_root=warm is None), converged=0.0)
+        if warm is None:  # the bound is known to be within reach, so that patience at the root saves nodes
+            rule = replace(rule, progress=policy.certificate_progress)
+        for bound in tighten(
+            *(relaxation, rule, bounds, expired, policy.cuts * n, policy.chunk), begins_with_cuts=warm is None
+        ):
+            if bound == bounds[-1]:
+                best = kept(bound)
         self.work += relaxation.iterations * each
-        diagonal, products, cuts, weights = best[-1]
+        diagonal, products, cuts, weights = best
         held = np.column_stack([first, second]), products * back
         x = np.zeros(self.problem.n)
         x[ids] = np.clip(relaxation.x, 0.0, 1.0)
         form = self._keep(ones, ids, diagonal * back, held, None, _NO_PAIRS, x, (cuts, weights * back), rows)
         return replace(form, warm=relaxation.warm(ids))
 
-    def _shifted(self) -> Multipliers:
+    def _shifted(self) -> NodeForm:
         """One multiplier for all clients, the largest eigenvalue on the slice: what any number of clients allows."""
         everyone, n = np.arange(self.problem.n), self.problem.n
         q = self.data.pair.astype(np.float64) * self.unit
@@ -469,19 +469,19 @@ class CertificateTree:
         x: NDArray[np.float64],
         cuts: tuple[Cuts, NDArray[np.float64]] | None = None,
         rows: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
-    ) -> Multipliers:
+    ) -> NodeForm:
         place = np.full(self.problem.n, -1)
         place[ids] = np.arange(ids.size)
         better = place[self.dominated]
         better = better[(better >= 0).all(axis=1)]
-        index, form = self.record.form(ones, ids, diagonal, held, dominated, better, cuts, rows)
-        self.written += sum(part.size for part in self.record.forms[index])
-        checked = Checked(form, ids[better], POINT)
-        return Multipliers(index, checked, form.matrix.astype(np.float64), form.linear.astype(np.float64), pairs, x)
+        index, form = self.builder.form(ones, ids, diagonal, held, dominated, better, cuts, rows)
+        self.written += sum(part.size for part in self.builder.forms[index])
+        checked = CheckedForm(form, ids[better], POINT)
+        return NodeForm(index, checked, form.matrix.astype(np.float64), form.linear.astype(np.float64), pairs, x)
 
 
-class NodePrices:
-    """Prices of the rows of side constraints at a node: found by the search's kernel, whole numbers for the checker.
+class NodePoints:
+    """Points of nodes by the search's kernel, and prices of the rows there, in whole numbers for the checker.
 
     Attributes
     ----------
@@ -492,7 +492,7 @@ class NodePrices:
     def __init__(self, problem: DispersionProblem, sides: Sides) -> None:
         constraints = problem.constraints
         kept = tuple(row for row in constraints.rows if row.kind != "conflict")
-        self.rows = SideRows.of(replace(constraints, rows=kept))
+        self.rows = None if sides.is_empty else SideRows.of(replace(constraints, rows=kept))
         self.row = np.zeros(len(sides.limits), dtype=np.int64)
         # Where the checker has the upper and the lower limit of each constraint, and units of it for one there.
         self.place: dict[tuple[str, bool], int] = {}
@@ -508,7 +508,7 @@ class NodePrices:
                 self.place[row.name, False] = count
                 count += 1
 
-    def climb(
+    def near_best(
         self,
         matrix: NDArray[np.float64],
         slope: NDArray[np.float64],
@@ -518,18 +518,21 @@ class NodePrices:
         known: float,
         scale: float,
     ) -> NDArray[np.float64]:
-        """Return a point that is nearly best under the constraints, from ``y``; its prices are kept."""
-        n, sides = slope.size, self.rows.within(*places, max(-2.0 * float(matrix.diagonal().mean()), 1e-12))
-        form = Form(matrix, matrix, slope, left, 0.0, np.ones(n))
-        node = Workspace.empty(n)
+        """Return a point that is nearly best, under the constraints where there are some; their prices are kept."""
+        n, goal = slope.size, Goal(known, 0.0, DEFAULT_POLICY.certificate_accuracy, 0)
+        form, node, order = Form(matrix, matrix, slope, left, 0.0, np.ones(n)), Workspace.empty(n), Order.empty(n)
+        node.state[:] = FREE
+        if self.rows is None:
+            load("tree_node").evaluate(form, order, None, y, goal, node, None, 0)
+            return node.y.copy()
+        sides = self.rows.within(*places, max(-2.0 * float(matrix.diagonal().mean()), 1e-12))
         scratch = SideScratch.empty(n, sides.low.size, sides.limits.size)
-        node.state[:] = FREE
         kernel, start = load("constrained_tree"), np.concatenate([y, np.zeros(sides.limits.size)])
-        if not kernel.consistent(sides, Order.empty(n), left, node, scratch):
+        if not kernel.consistent(sides, order, left, node, scratch):
             self.row[:] = 0
-            return y
+            return np.full(n, left / n)
         node.state[:] = FREE
-        kernel.look(form, Order.empty(n), sides, start, Goal(known, 0.0, _ACCURACY, 0), node, scratch, 0)
+        kernel.evaluate(form, order, sides, start, goal, node, scratch, 0)
         found = priced_bound(SliceForm(matrix, matrix, slope, left, 0.0), sides, node.y, scratch.price)
         self.row[:] = 0
         signs = [(name, sign > 0) for name, sign in zip(self.rows.names, self.rows.signs, strict=True)]
@@ -628,55 +631,3 @@ def _violated(
     """Those of ``pairs`` at work, then those whose products are most negative."""
     kept = pairs[values > 1e-4 * values.max(initial=0.0)]
     return np.concatenate([kept, most_negative_products(products, kept, most - len(kept), 1e-6)])
-
-
-def _project(y: NDArray[np.float64], left: int) -> NDArray[np.float64]:
-    """Move the parent's point onto the slice ``1ᵀy = left``."""
-    total = float(y.sum())
-    return y * (left / total) if total > left else y + (1.0 - y) * ((left - total) / (y.size - total))
-
-
-def _bound_point(
-    curved: NDArray[np.float64],
-    slope: NDArray[np.float64],
-    y: NDArray[np.float64],
-    left: int,
-    known: tuple[float, float, float, float],
-    most_steps: int,
-) -> tuple[float, NDArray[np.float64], float, float, int]:
-    """First-order steps (``y`` changes) until the node can be dropped, or is solved well enough.
-
-    ``known`` is what to add to the tangent, the value to beat with and without the tolerance, and the accuracy.
-    Returns the bound, the gradient, the smallest of its ``left`` largest entries, the largest of the others, the steps.
-    """
-    constant, enough, incumbent, accuracy = known
-    diagonal = curved.diagonal()
-    rest = y.size - left
-    steps, check, stuck = 0, 0, False
-    g = slope + 2.0 * (curved @ y)
-    while True:
-        rising = np.where(y < 1.0, g, -np.inf)
-        up = int(rising.argmax())
-        most = rising[up]
-        last = stuck or steps >= most_steps or not most - np.where(y > 0.0, g, np.inf).min() > 1e-12
-        if last or steps >= check:
-            check = steps + 4 + steps // 4
-            parted = np.partition(g, (rest - 1, rest))
-            tops = float(parted[rest:].sum())
-            bound = constant + 0.5 * float((slope - g) @ y) + tops
-            value = bound - tops + float(g @ y)
-            close = value > enough and bound - value <= accuracy * (value - incumbent)
-            if last or close or bound <= enough:
-                return bound, g, float(parted[rest]), float(parted[rest - 1]), steps
-        curvature = np.maximum(2.0 * curved[up] - curved[up, up] - diagonal, 1e-15)
-        gain = np.where((y > 0.0) & (g < most), (most - g) ** 2 / curvature, 0.0)
-        down = int(gain.argmax())
-        if gain[down] <= 0.0:
-            stuck = True
-            continue
-        room = 1.0 - y[up]
-        t = min(0.5 * (most - g[down]) / curvature[down], room, y[down])
-        y[down] = 0.0 if t == y[down] else y[down] - t
-        y[up] = 1.0 if t == room else y[up] + t
-        g += (2.0 * t) * (curved[up] - curved[down])
-        steps += 1

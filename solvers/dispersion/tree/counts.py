@@ -10,16 +10,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import KindDispersionProblem
 from solvers.dispersion.relaxations.slice_form import certified_excess
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.run import Run
+from solvers.search import NodeOutcome, add_outcomes
 from solvers.solution import OPTIMALITY_GAP
 
 _EPS = float(np.finfo(np.float64).eps)
-
-#: Up to this many kinds the costs of each are sorted by themselves.
-_FEW_KINDS = 500
 
 
 class Counts:
@@ -96,7 +95,7 @@ def cheapest_of_each(
     (k + 1,) ndarray, ndarray
         Where each kind begins in the second array, and the clients.
     """
-    if k > _FEW_KINDS:
+    if k > DEFAULT_POLICY.kinds_sorted_apart:
         every = np.lexsort((costs, kinds))
         ends = np.cumsum(np.bincount(kinds, minlength=k))
         rank = np.arange(kinds.size) - np.repeat(np.concatenate([[0], ends[:-1]]), np.diff(ends, prepend=0))
@@ -115,13 +114,6 @@ def cheapest_of_each(
             members, own = members[near], own[near]
         parts.append(members[np.argsort(own, kind="stable")[:most]])
     return np.concatenate([[0], np.cumsum([part.size for part in parts])]), np.concatenate(parts)
-
-
-#: Seconds between two looks at the clock.
-_SPELL = 0.05
-
-#: Open nodes, at most: with depth first there are about as many as a branch is deep.
-_STACK = 5_000
 
 
 def filled(form: Counts, run: Run) -> NDArray[np.int64]:
@@ -145,7 +137,7 @@ class Box:
     bound: float
 
 
-class Tree:
+class CountsTree:
     """Open nodes over counts, the last one looked at first.
 
     Parameters
@@ -156,14 +148,17 @@ class Tree:
         Clock and incumbent; there must be one.
     counts : (k,) ndarray of int
         Its counts.
+    policy : Policy
+        Tuning constants.
     """
 
-    def __init__(self, form: Counts, run: Run, counts: NDArray[np.int64]) -> None:
-        self.form, self.run = form, run
+    def __init__(self, form: Counts, run: Run, counts: NDArray[np.int64], policy: Policy = DEFAULT_POLICY) -> None:
+        self.form, self.run, self.policy = form, run, policy
         k = form.problem.k
         self.kernels = load("counts", run)
-        self.lowers, self.uppers = np.zeros((_STACK, k), np.int64), np.zeros((_STACK, k), np.int64)
-        self.points, self.bounds = np.zeros((_STACK, k)), np.zeros(_STACK)
+        capacity = policy.kinds_stack
+        self.lowers, self.uppers = np.zeros((capacity, k), np.int64), np.zeros((capacity, k), np.int64)
+        self.points, self.bounds = np.zeros((capacity, k)), np.zeros(capacity)
         self.uppers[0] = np.diff(form.start)
         self.points[0], self.bounds[0] = counts, np.inf
         self.open, self.nodes, self.spell, self.tolerance = 1, 0, 50, 0.0
@@ -172,8 +167,13 @@ class Tree:
         """Look at some nodes, by default for some 50 ms; tell the run about better decisions and the bound."""
         start, nodes = time.perf_counter(), self.spell if nodes is None else nodes
         done, self.open = self._explore(self.lowers, self.uppers, self.points, self.bounds, self.open, nodes)
-        self.nodes += done
-        self.spell = max(10, int(done * min(4.0, _SPELL / max(time.perf_counter() - start, 1e-6))))
+        self.run.spend(done * self.policy.kinds_node_work * self.lowers.shape[1])
+        if self.run.counts_work:
+            self.spell = self.policy.kinds_spell
+        else:
+            self.spell = max(
+                10, int(done * min(4.0, self.policy.kinds_seconds / max(time.perf_counter() - start, 1e-6)))
+            )
         if self.open:
             self.settle(float(self.bounds[: self.open].max()))
         else:
@@ -232,8 +232,7 @@ class Tree:
         lowers, uppers = np.tile(box.lower, (4, 1)), np.tile(box.upper, (4, 1))
         lowers[0, kind] = count
         points, bounds = np.tile(box.point, (4, 1)), np.full(4, box.bound)
-        done, left = self._explore(lowers, uppers, points, bounds, 1, 1)
-        self.nodes += done
+        _, left = self._explore(lowers, uppers, points, bounds, 1, 1)
         return int(uppers[:left, kind].max()) if left else count - 1
 
     def _explore(
@@ -249,12 +248,15 @@ class Tree:
         form, run, problem = self.form, self.run, self.form.problem
         assert run.objective is not None
         best = np.zeros(problem.k, dtype=np.int64)
-        known = run.objective
+        known, outcomes = run.objective, np.zeros(len(NodeOutcome), dtype=np.int64)
         self.tolerance = problem.tolerance_at(known, 0.4 * OPTIMALITY_GAP)
         done, left, value = self.kernels.explore(
             *(form.q, form.start, form.steps, problem.size, lowers, uppers, points, bounds, count),
-            *(known, self.tolerance, form.margin, form.enough, best, nodes),
+            *(known, self.tolerance, form.margin, form.enough, best, nodes, outcomes),
         )
+        self.nodes += done
+        run.nodes = (run.nodes or 0) + done
+        add_outcomes(run.details, outcomes.tolist())
         if value > known:
             run.offer(form.decision(best))
             # What was dropped against the kernel's value was worth no more than that; rounding is in the margin.

@@ -1,7 +1,8 @@
 """Branch and bound with the doubly nonnegative (DNN) relaxation: few nodes, each expensive.
 
-See docs/mathematics/dispersion.md, *Four levels of strength* for the relaxation, *Search: two trees* for the tree, its
-warm starts and a table of symbols. In the units of `Normal` the objective is sᵀQs + pᵀs over 1ᵀs = m, s binary.
+See docs/mathematics/dispersion_relaxations.md, *Four levels of strength* for the relaxation, and
+docs/mathematics/dispersion_search.md, *Search: two trees* for the tree, its warm starts and a table of
+symbols. In the units of `ScaledProblem` the objective is sᵀQs + pᵀs over 1ᵀs = m, s binary.
 
 **Invariant of an open node** (`DNNNode`): every selection that is worth more than ``target`` (incumbent plus
 ``prune_tolerance``) and has not been found contains the ``ones`` of exactly one open node and otherwise clients among
@@ -15,7 +16,7 @@ its ``ids`` only — up to a symmetry of the problem, where symmetries are given
         process_node:
             enumerate, where there are few selections
             at the root, every ``shrinking`` chunks: leave out clients that no better selection contains
-            tighten_until_fathomed: ADMM iterations and cuts, a certified bound every ``chunk`` iterations
+            tighten: ADMM iterations and cuts, a certified bound every ``chunk`` iterations
             fathom where bound <= target
             offer the m largest entries of x
             forbid pairs whose product's multiplier exceeds bound - target
@@ -39,9 +40,10 @@ from solvers.dispersion.kernels import load
 from solvers.dispersion.kernels.tree_data import FREE, ONE, ZERO
 from solvers.dispersion.neighbourhood import ascend
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
-from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, WarmStart
+from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation, WarmStart
 from solvers.dispersion.relaxations.sifting import CoreMultipliers
-from solvers.dispersion.relaxations.slice_form import Normal, SliceForm
+from solvers.dispersion.relaxations.slice_form import ScaledProblem, SliceForm
+from solvers.dispersion.relaxations.stopping import StoppingRule, tighten
 from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.feasible_set import Hypersimplex
 from solvers.search import BestFirstQueue, NodeOutcome, add_outcomes
@@ -64,7 +66,7 @@ class DNNNode:
         Upper bound on its selections.
     parent : WarmStart, optional
         The parent's relaxation, to start from; ``None`` at the root.
-    warm_state : (Relaxation, list of float), optional
+    warm_state : (DNNRelaxation, list of float), optional
         The node's own relaxation and the bounds it has had, where the clock stopped it before it was done.
     is_root : bool
         Whether nothing has been branched on; clients may have been left out.
@@ -74,7 +76,7 @@ class DNNNode:
     ones: Clients
     bound: float
     parent: WarmStart | None = None
-    warm_state: tuple[Relaxation, list[float]] | None = None
+    warm_state: tuple[DNNRelaxation, list[float]] | None = None
     is_root: bool = False
 
 
@@ -84,7 +86,7 @@ class Setting:
 
     Attributes
     ----------
-    normal : Normal
+    scaled : ScaledProblem
         The problem.
     dominated : (k, 2) ndarray of int
         Pairs (i, j): some best selection that contains j contains i.
@@ -94,7 +96,7 @@ class Setting:
         Tuning constants.
     """
 
-    normal: Normal
+    scaled: ScaledProblem
     dominated: Clients
     group: Clients | None = None
     policy: Policy = DEFAULT_POLICY
@@ -132,12 +134,12 @@ class DNNTree:
         pairs = np.zeros((0, 2), dtype=np.int64)
         if group is None:  # an order among equals and an orbit of them must not both be used
             pairs = tree.order.pairs
-        self.setting = Setting(tree.normal, pairs, group, tree.policy)
+        self.setting = Setting(tree.scaled, pairs, group, tree.policy)
         self.open = BestFirstQueue[DNNNode]()
         self.nodes = self.iterations = 0
         self.stopping = False
         self.clock_looks = math.inf  # after so many the root is left for a while
-        for name in ("admm", "cuts", "rlt"):
+        for name in ("admm", "cuts", "ascent"):
             load(name, self.run)  # here, where the clock can be stopped
         self.iteration_seconds = self.policy.iteration_seconds
 
@@ -148,15 +150,15 @@ class DNNTree:
 
     @property
     def bound(self) -> float:
-        """Upper bound on every selection, in the units of `Normal`."""
+        """Upper bound on every selection, in the units of `ScaledProblem`."""
         return max(self.tree.incumbent + self.tree.fathom_margin, self.open.bound)
 
     def open_root(self, known: CoreMultipliers | None = None) -> None:
         """Put the root on the queue; with ``known``, multipliers of all clients, its relaxation starts from them."""
-        normal = self.setting.normal
-        root = DNNNode(np.arange(normal.linear.size), np.zeros(0, dtype=np.int64), math.inf, is_root=True)
+        scaled = self.setting.scaled
+        root = DNNNode(np.arange(scaled.linear.size), np.zeros(0, dtype=np.int64), math.inf, is_root=True)
         if known is not None:
-            relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+            relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, scaled.size, policy=self.policy)
             known.start(relaxation)
             root = replace(root, warm_state=(relaxation, []))
         self._push(root)
@@ -203,12 +205,13 @@ class DNNTree:
             looks = itertools.count()
 
             def expired() -> bool:
+                self.run.spend(self.policy.iteration_work(n))
                 is_over = self.stopping or self.run.remaining <= reserve
                 return is_over or (node.is_root and next(looks) >= self.clock_looks)
 
             progress = self._report_root if node.is_root else (lambda bound: None)
             result = process_node(self.setting, node, target, expired, progress)
-            if result.iterations and n > self.policy.timed_from:
+            if result.iterations and n > self.policy.timed_from and not self.run.counts_work:
                 each = (time.perf_counter() - began) / result.iterations
                 self.iteration_seconds = max(self.iteration_seconds, each / n**3)
             return result
@@ -227,7 +230,7 @@ class DNNTree:
         self.run.tighten(self.tree.certified(max(bound, self.tree.incumbent + self.tree.fathom_margin)))
 
     def _offer(self, selection: Clients) -> None:
-        x = np.zeros(self.setting.normal.linear.size, dtype=np.int64)
+        x = np.zeros(self.setting.scaled.linear.size, dtype=np.int64)
         x[selection] = 1
         self.run.offer(ascend(self.tree.problem, x, self.run))
         self.tree.refresh_incumbent()
@@ -268,12 +271,12 @@ def process_node(
         Its selections that are worth more than ``target`` are worth at most ``bound``, and each is in a child or among
         ``selections``.
     """
-    normal, ids, ones, policy = setting.normal, node.ids, node.ones, setting.policy
-    m = normal.size - ones.size
+    scaled, ids, ones, policy = setting.scaled, node.ids, node.ones, setting.policy
+    m = scaled.size - ones.size
     if m < 0 or m > ids.size:
         return NodeResult(-math.inf, outcome=NodeOutcome.INFEASIBLE)
-    quadratic, linear, constant = normal.restricted(ids, ones)
-    constant += 2 * normal.error  # rounding of these sums
+    quadratic, linear, constant = scaled.restricted(ids, ones)
+    constant += 2 * scaled.error  # rounding of these sums
     if m <= 1 or math.comb(ids.size, m) <= policy.enumerable:
         value, best = _enumerated(quadratic, linear, m)
         selection = np.sort(np.concatenate([ones, ids[best]]))
@@ -282,14 +285,18 @@ def process_node(
     if node.warm_state is not None:
         relaxation, bounds = node.warm_state
     else:
-        relaxation, bounds = Relaxation(quadratic, linear, m, _inherited_pairs(node)), []
+        relaxation, bounds = DNNRelaxation(quadratic, linear, m, _inherited_pairs(node), policy), []
         if node.parent is not None:
             relaxation.start(node.parent, ids, ones)
     before = relaxation.iterations
-    rules = StoppingRules(policy, known, is_root=node.is_root, shrinks=node.is_root)
-    tighten_until_fathomed(
-        relaxation, rules, bounds, expired, lambda better: progress(min(node.bound, constant + better))
-    )
+    rule, is_due_for_shrinking = StoppingRule.at_node(policy, known, is_root=node.is_root), False
+    for better in tighten(
+        *(relaxation, rule, bounds, expired, policy.cuts * relaxation.n, policy.chunk), begins_with_cuts=node.is_root
+    ):
+        progress(min(node.bound, constant + better))
+        if node.is_root and len(bounds) % policy.shrinking == 0:
+            is_due_for_shrinking = True  # later iterations take less time
+            break
     result = NodeResult(min(node.bound, constant + min(bounds)), iterations=relaxation.iterations - before)
     if result.bound <= target:
         result.outcome = NodeOutcome.FATHOMED_BY_BOUND
@@ -300,7 +307,7 @@ def process_node(
         result.children = [replace(node, bound=result.bound, warm_state=(relaxation, bounds))]
         return result
     gap = relaxation.bound() - known  # of these multipliers, not of the best ones on the way
-    if rules.pauses:
+    if is_due_for_shrinking:
         kept = relaxation.bounds_with(gap) > known
         if kept.sum() > policy.shrunk * kept.size or kept.sum() <= m:
             result.children = [replace(node, bound=result.bound, warm_state=(relaxation, bounds))]
@@ -325,93 +332,6 @@ def process_node(
         result.outcome = NodeOutcome.BRANCHED if (state == FREE).any() else NodeOutcome.REDUCED
         result.children = _branched(setting, relaxation, node, state, x, result.bound)
     return result
-
-
-class StoppingRules:
-    """Gaps that a node's successive bounds have left, and when more iterations are not worth their time.
-
-    With the bound b_k after the k-th chunk and L the value to beat, g_k = min(b_0, ..., b_k) - L. Typically ::
-
-        g_0 ████████████████████
-        g_1 ███████████████          cuts are added every other chunk
-        g_2 ████████████
-        g_3 ██████████▌
-        g_4 ██████████               has_stalled: g_1 - g_4 < 3 · progress · g_4
-            ▲ L = 0     ▲ estimate of the limit: where it is above L, near b_4, it has_converged
-    """
-
-    def __init__(self, policy: Policy, known: float, *, is_root: bool, shrinks: bool = False) -> None:
-        self.policy, self.known, self.is_root, self.shrinks = policy, known, is_root, shrinks
-        self.gaps: list[float] = []
-        self.pauses = False
-        self.most = policy.root_iterations if is_root else policy.node_iterations
-        self.memory = policy.root_memory if is_root else policy.node_memory
-        self.progress = policy.root_progress if is_root else policy.node_progress
-
-    @property
-    def cuts_are_due(self) -> bool:
-        """Every other chunk begins with a search for violated cuts: at the root the second, the fourth, ..."""
-        return len(self.gaps) % 2 == (1 if self.is_root else 0)
-
-    @property
-    def is_due_for_shrinking(self) -> bool:
-        """Now and then clients of the root are left out, so that later iterations take less time."""
-        return self.shrinks and len(self.gaps) % self.policy.shrinking == 0
-
-    def will_not_be_fathomed(self, relaxation: Relaxation) -> bool:
-        """The estimated limit leaves much of the first gap, and iterations have got under way: branching is better."""
-        gaps, chunks = self.gaps, len(self.gaps) - 1
-        if self.is_root or chunks < self.policy.tried:
-            return False
-        has_settled = (gaps[-2] - gaps[-1]) * chunks <= self.policy.under_way * (gaps[0] - gaps[-1])
-        return has_settled and relaxation.estimate() - self.known > self.policy.hopeless * gaps[0]
-
-    def is_too_early(self, fresh: int, n: int) -> bool:
-        """Too few bounds are known, or new cuts have only just been added: the last gaps say little."""
-        return len(self.gaps) <= max(self.memory, 2) + 1 or fresh > n // self.policy.clients_per_fresh_cut
-
-    def has_converged(self, relaxation: Relaxation, best: float) -> bool:
-        """The bound is near the estimate of its limit, which does not fathom the node."""
-        limit = relaxation.estimate()
-        return limit > self.known and best - limit < self.policy.converged * (best - self.known)
-
-    @property
-    def has_stalled(self) -> bool:
-        """The last few chunks have each taken off less than a certain part of the gap."""
-        gaps, memory = self.gaps, self.memory
-        return gaps[-1 - memory] - gaps[-1] < self.progress * memory * gaps[-1]
-
-
-def tighten_until_fathomed(
-    relaxation: Relaxation,
-    rules: StoppingRules,
-    bounds: list[float],
-    expired: Callable[[], bool],
-    progress: Callable[[float], None],
-) -> None:
-    """Iterate until the bound is at most ``rules.known``, or a rule or the clock ends it; append the bounds."""
-    policy, known = rules.policy, rules.known
-    if not bounds:
-        bounds.append(relaxation.bound())
-    rules.gaps = list(np.minimum.accumulate(bounds) - known)
-    best = rules.gaps[-1] + known
-    while best > known and relaxation.iterations < rules.most and not expired():
-        fresh = relaxation.separate(policy.cuts * relaxation.n) if rules.cuts_are_due else 0
-        relaxation.iterate(policy.chunk, expired)
-        bounds.append(relaxation.bound())
-        if bounds[-1] < best:
-            best = bounds[-1]
-            progress(best)
-        rules.gaps.append(best - known)
-        if rules.is_due_for_shrinking:
-            rules.pauses = True
-            break
-        if rules.will_not_be_fathomed(relaxation):
-            break
-        if rules.is_too_early(fresh, relaxation.n):
-            continue
-        if rules.has_converged(relaxation, best) or rules.has_stalled:
-            break
 
 
 def fix_clients(
@@ -454,12 +374,12 @@ def fix_clients(
     state = np.full(n, FREE, dtype=np.int8)
     gradient = form.linear + 2 * (form.curved @ point)
     value = form.tangent(point)
-    room = value - known
-    if room <= 0:
+    slack = value - known
+    if slack <= 0:
         return None, value
     ascending = np.sort(gradient)
-    state[gradient - ascending[n - m - 1] >= room * (1 + 1e-9)] = ONE
-    state[ascending[n - m] - gradient >= room * (1 + 1e-9)] = ZERO
+    state[gradient - ascending[n - m - 1] >= slack * (1 + 1e-9)] = ONE
+    state[ascending[n - m] - gradient >= slack * (1 + 1e-9)] = ZERO
     if left_out is not None:
         if left_out[state == ONE].any():
             return None, value
@@ -484,7 +404,7 @@ def fix_clients(
 
 def _branched(
     setting: Setting,
-    relaxation: Relaxation,
+    relaxation: DNNRelaxation,
     node: DNNNode,
     state: NDArray[np.int8],
     x: Reals,
@@ -502,7 +422,7 @@ def _branched(
     if not free.any():
         return [DNNNode(ids[free], ones, bound, parent)]
     pick = int(np.where(free, x, -1.0).argmax())
-    orbit = np.isin(ids, _orbit(setting.group, int(ids[pick]), ids[free], ones, setting.normal.linear.size))
+    orbit = np.isin(ids, _orbit(setting.group, int(ids[pick]), ids[free], ones, setting.scaled.linear.size))
     rest = free & ~orbit
     without = DNNNode(ids[rest], ones, bound, parent)
     rest = free & ~relaxation.forbidden[pick]
@@ -530,7 +450,7 @@ def _inherited_pairs(node: DNNNode) -> NDArray[np.bool_] | None:
 
 def _among(setting: Setting, ids: Clients) -> Clients:
     """The dominated pairs among ``ids``, in positions of ``ids``."""
-    place = np.full(setting.normal.linear.size, -1, dtype=np.int64)
+    place = np.full(setting.scaled.linear.size, -1, dtype=np.int64)
     place[ids] = np.arange(ids.size)
     pairs = place[setting.dominated]
     return pairs[(pairs >= 0).all(axis=1)]

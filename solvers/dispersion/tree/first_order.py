@@ -1,7 +1,8 @@
 """First-order branch and bound: thousands of cheap nodes, each bounded by tangents of one concave form.
 
-See docs/mathematics/dispersion.md, *Concave where it counts* for the bound and *Search: two trees* for the tree, with a
-table of symbols. In the units of `Normal` the objective is sᵀQs + pᵀs over the hypersimplex 1ᵀs = m, s binary.
+See docs/mathematics/dispersion.md, *Concave where it counts* for the bound, and docs/mathematics/dispersion_search.md,
+*Search: two trees* for the tree, with a table of symbols. In the units of `ScaledProblem` the objective is sᵀQs + pᵀs
+over the hypersimplex 1ᵀs = m, s binary.
 
 **Side constraints** (docs/mathematics/constraints.md) are `solvers.dispersion.tree.side_rows`; nodes keep them by what
 `solvers.dispersion.kernels.tree` says. The relaxation of the root, and of nodes that earn one, holds products of rows
@@ -48,9 +49,9 @@ from solvers.dispersion.relaxations.dominance import Dominance, dominance
 from solvers.dispersion.relaxations.prices import priced_bound
 from solvers.dispersion.relaxations.row_products import row_charges, row_form, row_products
 from solvers.dispersion.relaxations.semidefinite import NO_ROWS, most_negative_products, relax
-from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, apply
+from solvers.dispersion.relaxations.slice_form import Multipliers, ScaledProblem, SliceForm, apply
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
-from solvers.dispersion.tree.journal import Journal
+from solvers.dispersion.tree.search_log import SearchLog
 from solvers.dispersion.tree.side_rows import SideRows, penalised
 from solvers.feasible_set import Hypersimplex
 from solvers.run import Run
@@ -80,7 +81,7 @@ class Subproblem:
     ones : (f,) ndarray of int
         Clients fixed to one.
     constant : float
-        Their value, in the units of `Normal`.
+        Their value, in the units of `ScaledProblem`.
     form : SliceForm
         The objective over the free clients, made concave on the slice by this subproblem's multipliers.
     order : Dominance
@@ -146,10 +147,10 @@ def inherited_pairs(parent: Subproblem | None, ids: NDArray[np.int64], n: int, p
 def violated_pairs(found: Multipliers, pairs: NDArray[np.int64], most: int) -> NDArray[np.int64]:
     """Choose pairs for the next relaxation: those with a multiplier now, then the most negative products."""
     kept = pairs[found.nonnegative > 1e-4 * found.nonnegative.max(initial=0)]
-    room = most - len(kept)
-    if room <= 0:
+    missing = most - len(kept)
+    if missing <= 0:
         return kept
-    chosen = most_negative_products(found.products, _NO_PAIRS, room)
+    chosen = most_negative_products(found.products, _NO_PAIRS, missing)
     known = {(int(i), int(j)) for i, j in kept}
     fresh = [pair for pair in chosen.tolist() if tuple(pair) not in known]
     return np.concatenate([kept, np.array(fresh, dtype=np.int64).reshape(-1, 2)])
@@ -211,7 +212,7 @@ class FirstOrderTree:
     Attributes
     ----------
     incumbent : float
-        Value of the best selection, in the units of `Normal`, like all that follows.
+        Value of the best selection, in the units of `ScaledProblem`, like all that follows.
     prune_tolerance : float
         A node is fathomed where its bound is at most ``incumbent + prune_tolerance``.
     fathom_margin : float
@@ -234,30 +235,30 @@ class FirstOrderTree:
         policy: Policy = DEFAULT_POLICY,
     ) -> None:
         self.problem, self.run, self.cuts, self.memory, self.policy = problem, run, cuts, memory, policy
-        self.normal = Normal.of(problem)
+        self.scaled = ScaledProblem.of(problem)
         self.rows: SideRows | None = None
         self.ids, self.ones = np.arange(problem.n), np.zeros(0, dtype=np.int64)  # those of the root
         if problem.is_constrained:
             states = problem.constraints.states
             self.rows = SideRows.of(problem.constraints)
             self.ids, self.ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
-        self.attainable = Attainable(self.normal)
+        self.attainable = Attainable(self.scaled)
         self.open = BestFirstQueue[OpenNode]()
         self.incumbent = -math.inf
         self.work = EffortBudget(policy.relaxation_ratio)
         self.open_after_first_spell = 0
-        self.journal: Journal | None = None
+        self.search_log: SearchLog | None = None
         self.refresh_incumbent()
         if run.recording and self.rows is None:  # under constraints dominance and reduced costs are others
-            journal = Journal(problem, self.normal, self.prune_tolerance)
-            self.journal = journal if journal.alive else None
-        run.nodes = 0
+            search_log = SearchLog(problem, self.scaled, self.prune_tolerance, policy)
+            self.search_log = search_log if search_log.is_kept else None
+        self.nodes, run.nodes = 0, run.nodes or 0
 
     # -- what is known -------------------------------------------------------------------------------------------------
 
     @property
     def bound(self) -> float:
-        """Upper bound on every selection, in the units of `Normal`."""
+        """Upper bound on every selection, in the units of `ScaledProblem`."""
         return max(self.incumbent + self.fathom_margin, self.open.bound)
 
     def certified(self, value: float) -> float:
@@ -266,7 +267,7 @@ class FirstOrderTree:
         Under constraints it covers what the costs' common part can take, too: for one client ``rounding`` is zero.
         Costs less that part are off by 2⁻⁵² of the largest cost each, and so are the translation back and its terms.
         """
-        found = self.normal.certified(value)
+        found = self.scaled.certified(value)
         if self.rows is None:
             return found
         return found + 8 * _EPS * self.problem.size * float(np.abs(self.problem.costs).max())
@@ -290,13 +291,13 @@ class FirstOrderTree:
             self.incumbent, self.prune_tolerance, self.fathom_margin = -math.inf, 0.0, 0.0
             self.optimality_tolerance = 0.5 * OPTIMALITY_GAP
             return
-        self.incumbent = self.normal.value(run.objective)
+        self.incumbent = self.scaled.value(run.objective)
         self.optimality_tolerance = problem.tolerance_at(run.objective, 0.5 * OPTIMALITY_GAP)
-        self.prune_tolerance = self.fathom_margin = self.optimality_tolerance * self.normal.factor
+        self.prune_tolerance = self.fathom_margin = self.optimality_tolerance * self.scaled.factor
         step = self.attainable.above(self.incumbent) - self.incumbent
         if run.recording:  # the checker finds the next value by itself, and not to the last bit
-            step = min(step, self.normal.value(problem.trivial_bound()) - self.incumbent)
-            step -= 3 * self.attainable.error + 1e-9 * problem.scale * self.normal.factor
+            step = min(step, self.scaled.value(problem.trivial_bound()) - self.incumbent)
+            step -= 3 * self.attainable.error + 1e-9 * problem.scale * self.scaled.factor
         if step > self.prune_tolerance:
             self.prune_tolerance = step * (1 - 1e-12)  # strictly below the next value, whatever rounding does
             self.fathom_margin = 3 * self.attainable.error
@@ -304,8 +305,8 @@ class FirstOrderTree:
     @cached_property
     def order(self) -> Dominance:
         """Dominance among all clients, of which one may take the other's place; the DNN tree asks for it as well."""
-        normal, everyone = self.normal, np.arange(self.problem.n)
-        return self._ordered(normal.quadratic, normal.linear, normal.size, everyone, everyone[:0])
+        scaled, everyone = self.scaled, np.arange(self.problem.n)
+        return self._ordered(scaled.quadratic, scaled.linear, scaled.size, everyone, everyone[:0])
 
     @property
     def has_warm_start(self) -> bool:
@@ -324,13 +325,13 @@ class FirstOrderTree:
 
     def certificate(self) -> Certificate | None:
         """Return the search as a certificate, where it is over and was written down."""
-        if self.open or self.journal is None:
+        if self.open or self.search_log is None:
             return None
         run, claim = self.run, None
         if self.fathom_margin < self.prune_tolerance:  # what is attainable says more than the search
             claim = max(run.bound, run.objective + self.optimality_tolerance)  # type: ignore[operator,type-var]
         level = self.incumbent + self.prune_tolerance
-        return self.journal.certificate(level, run.objective, claim)  # type: ignore[arg-type]
+        return self.search_log.certificate(level, run.objective, claim)  # type: ignore[arg-type]
 
     # -- search --------------------------------------------------------------------------------------------------------
 
@@ -386,17 +387,21 @@ class FirstOrderTree:
         best = np.zeros(n, dtype=np.int8)
         left = self._explore(subproblem, stack, self.incumbent - subproblem.constant, best)
         if best.any():
-            x = np.zeros(self.problem.n, dtype=np.int64)
-            x[subproblem.ones] = 1
-            x[subproblem.ids[best == 1]] = 1
-            self._offer(x)
-            self.refresh_incumbent()
+            self._take(subproblem, best)
         for k in range(left):
             state, point, origin = stack.states[k].copy(), stack.points[k].copy(), int(stack.origins[k])
             self._push(stack.bounds[k] + subproblem.constant, subproblem, state, point, origin)
         if not self.open_after_first_spell and not self._root_can_improve(subproblem):
             self.open_after_first_spell = len(self.open)
         self.report()
+
+    def _take(self, subproblem: Subproblem, best: NDArray[np.int8]) -> None:
+        """Offer a selection of a subproblem."""
+        x = np.zeros(self.problem.n, dtype=np.int64)
+        x[subproblem.ones] = 1
+        x[subproblem.ids[best == 1]] = 1
+        self._offer(x)
+        self.refresh_incumbent()
 
     def _offer(self, x: NDArray[np.int64]) -> None:
         """Offer a selection; the kernel knows constraints to within rounding only."""
@@ -417,8 +422,10 @@ class FirstOrderTree:
             due = self.work.deficit(self._relaxation_work(subproblem, subproblem.ids))
         return min(spell, due) if due > 0 else spell
 
-    def _explore(self, subproblem: Subproblem, stack: Stack, known: float, best: NDArray[np.int8]) -> int:
-        """Search below the one node on the stack for a spell; write a better selection to ``best``.
+    def _explore(
+        self, subproblem: Subproblem, stack: Stack, known: float, best: NDArray[np.int8], left: int = 1
+    ) -> int:
+        """Search below the nodes on the stack, one by default, for a spell; write a better selection to ``best``.
 
         Returns how many nodes are left on the stack.
         """
@@ -426,10 +433,10 @@ class FirstOrderTree:
         budget = self._spell(subproblem)
         name = "tree" if sides is None else "constrained_tree"
         log, off = Log.empty(0, n), 0.0
-        if self.journal is not None:
-            log, off = self.journal.log(n), self.journal.margin
+        if self.search_log is not None:
+            log, off = self.search_log.buffer(n), self.search_log.margin
         tolerance, (workspace, scratch) = self.prune_tolerance - off, self._workspace(sides, n)
-        done, left, full = 0, 1, log.origins.size
+        done, full = 0, log.origins.size
         outcomes = np.zeros(len(NodeOutcome), dtype=np.int64)
         while left and done < budget and not best.any() and not (full and log.used[0] == full):
             # Compiled, it is a single call; otherwise Python has the tree in hand for short spells.
@@ -439,9 +446,11 @@ class FirstOrderTree:
             data = *subproblem.kernel_data(), sides
             nodes, work, left, _ = tree.explore(*data, stack, left, goal, best, workspace, scratch, log, outcomes)
             done += work
+            self.run.spend(work)
+            self.nodes += nodes
             self.run.nodes += nodes
-        if self.journal is not None:
-            self.journal.keep(subproblem.number, log)
+        if self.search_log is not None:
+            self.search_log.add(subproblem.number, log)
         self.work.nodes += done
         add_outcomes(self.run.details, outcomes.tolist())
         return left
@@ -453,9 +462,9 @@ class FirstOrderTree:
     def _is_fathomed(self, bound: float, subproblem: Subproblem, origin: int) -> bool:
         """Whether a subproblem needs no search; that its own tangent fathoms it is written down."""
         enough = self.incumbent + self.prune_tolerance
-        if bound <= enough and self.journal is not None:
+        if bound <= enough and self.search_log is not None:
             is_by_tangent = subproblem.tangent_bound() <= enough
-            self.journal.closed(subproblem.number, origin, subproblem.x if is_by_tangent else None)
+            self.search_log.add_fathomed(subproblem.number, origin, subproblem.x if is_by_tangent else None)
         return bound <= enough
 
     # -- multipliers ---------------------------------------------------------------------------------------------------
@@ -475,8 +484,8 @@ class FirstOrderTree:
                     return None
                 self.open.clear()
                 self.open_after_first_spell = 0
-                if self.journal is not None:
-                    self.journal.restart()
+                if self.search_log is not None:
+                    self.search_log.restart()
                 return self._subproblem(subproblem.ids, subproblem.ones, subproblem, relax=True)
         left = subproblem.form.size - int((state == ONE).sum())
         is_new = free.size < subproblem.ids.size or len(subproblem.pairs) > 0
@@ -506,12 +515,12 @@ class FirstOrderTree:
         if self.rows is not None and len(order.pairs):
             fine = self.rows.exchangeable(ids[order.pairs])
             order = Dominance.of(order.pairs[fine], order.certain[fine], ids.size)
-        return order if self.journal is None else self.journal.certain(order, ids, ones)
+        return order if self.search_log is None else self.search_log.certain(order, ids, ones)
 
     def _subproblem(self, ids: Clients, ones: Clients, parent: Subproblem | None, *, relax: bool) -> Subproblem:
         """Restrict the problem to ``ids`` beside ``ones``, with a relaxation's multipliers or one shift for all."""
-        n, m = ids.size, self.normal.size - ones.size
-        q, linear, constant = self.normal.restricted(ids, ones)
+        n, m = ids.size, self.scaled.size - ones.size
+        q, linear, constant = self.scaled.restricted(ids, ones)
         order = self.order if n == self.problem.n else self._ordered(q, linear, m, ids, ones)
         sides = None if self.rows is None else self.rows.within(ids, ones)
         pairs, further, number, off = _NO_PAIRS, _NO_PAIRS, -1, 0.0
@@ -523,19 +532,19 @@ class FirstOrderTree:
             found = self._relaxed(q, linear, m, pairs, known - constant, factors)
             further = violated_pairs(found, pairs, int(self.cuts * n))
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:
-                self.memory.keep(self.problem, None, found.diagonal / self.normal.factor)
+                self.memory.keep(self.problem, None, found.diagonal / self.scaled.factor)
             if sides is not None:
                 raised, off = row_form(factors, found.rows, m)
                 q = q + raised
         else:
             found = self._shifted(q, m, parent)
-        if self.journal is None:
+        if self.search_log is None:
             form = apply(q, linear, m, found, _NO_PAIRS, pairs)
         else:
-            form, constant, number = self.journal.form(ids, ones, found, order, _NO_PAIRS, pairs)
+            form, constant, number = self.search_log.form(ids, ones, found, order, _NO_PAIRS, pairs)
         x = found.x
         if sides is None:
-            x = Hypersimplex(n, m).project(x, 0.0 if self.journal is None else self.journal.grain)
+            x = Hypersimplex(n, m).project(x, 0.0 if self.search_log is None else self.search_log.grain)
         else:
             form = replace(form, margin=form.margin + off)
             sides = penalised(sides, form, linear)
@@ -559,7 +568,7 @@ class FirstOrderTree:
         n, (node, scratch) = subproblem.ids.size, self._workspace(subproblem.sides, subproblem.ids.size)
         kernel = load("constrained_tree", self.run, steps=2e4 * n)
         form, order = subproblem.kernel_data()
-        value, free = kernel.look(form, order, subproblem.sides, subproblem.x, goal, node, scratch, 1)
+        value, free = kernel.evaluate(form, order, subproblem.sides, subproblem.x, goal, node, scratch, 1)
         subproblem.value = value + subproblem.constant
         if free:
             assert scratch is not None
@@ -579,10 +588,11 @@ class FirstOrderTree:
 
     def _shifted(self, q: Reals, m: int, parent: Subproblem | None) -> Multipliers:
         """One shift for all clients, which needs an eigenvalue only, or an earlier round's diagonal."""
-        n, factor = len(q), self.normal.factor
+        n, factor = len(q), self.scaled.factor
         known = self.memory.diagonal(self.problem) if self.memory is not None and parent is None else None
         if known is None:
             slack = 1e-5 * m * float(q.max())
+            self.run.spend(self.policy.iteration_work(n))
             known = np.full(n, (top_eigenvalue(q, slack) + slack) / factor)
         return Multipliers.of(known * factor, np.full(n, m / n))
 
@@ -596,10 +606,10 @@ class FirstOrderTree:
         """
         ids, ones = self.ids, self.ones
         assert self.rows is not None
-        n, m = ids.size, self.normal.size - ones.size
+        n, m = ids.size, self.scaled.size - ones.size
         if not 0 < m < n:
             return None
-        q, linear, constant = self.normal.restricted(ids, ones)
+        q, linear, constant = self.scaled.restricted(ids, ones)
         sides = self.rows.within(ids, ones)
         start, near = np.zeros(sides.limits.size), 1e-6
         if self.is_small and 2 <= m <= n - 2:
@@ -616,7 +626,7 @@ class FirstOrderTree:
         prices = dict.fromkeys((row.name for row in self.problem.constraints.rows), 0.0)
         each = [self.rows.signs * priced.rows * self.rows.scale, priced.groups[: len(self.rows.group_names)]]
         for name, price in zip((*self.rows.names, *self.rows.group_names), np.concatenate(each).tolist(), strict=True):
-            prices[name] += price / self.normal.factor
+            prices[name] += price / self.scaled.factor
         return prices, self.certified(priced.value + constant)
 
     def _multipliers(self, form: SliceForm, sides: Sides, x: Reals) -> tuple[Reals, Reals]:
@@ -627,5 +637,5 @@ class FirstOrderTree:
         kernel = load("constrained_tree", self.run, steps=2e4 * n)
         data = Form(form.curved, form.exact, form.linear, form.size, form.margin, np.ones(n))
         goal = Goal(-100.0, 0.0, 1e-7, 0)
-        kernel.look(data, Order.empty(n), sides, x, goal, node, scratch, 0)
+        kernel.evaluate(data, Order.empty(n), sides, x, goal, node, scratch, 0)
         return node.y.copy(), scratch.price.copy()

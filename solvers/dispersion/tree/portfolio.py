@@ -2,7 +2,7 @@
 
 The first-order tree (`first_order`) processes thousands of cheap nodes, the DNN tree (`dnn_tree`) few that cost a
 hundred times as much. Rounds of federated learning are finished by the first in a tenth of a second; where it stalls,
-only the second gets on. See docs/mathematics/dispersion.md, *Search: two trees*. ::
+only the second gets on. See docs/mathematics/dispersion_search.md, *Search: two trees*. ::
 
     first-order tree alone, until it is done, or stalls, or its gap is too wide for cheap nodes
     then, until one tree is done:
@@ -18,6 +18,7 @@ as long as the first-order tree alone. Work, and not time, is counted: a search 
 
 from __future__ import annotations
 
+import math
 from typing import Protocol
 
 import numpy as np
@@ -70,24 +71,26 @@ class TreePortfolio:
         self.done = self.done_at_improvement = 0.0  # work of the trees
         self.best = self.run.objective
 
-    def solve(self) -> None:
-        """Prove the incumbent optimal, or come as close as the time allows."""
+    def solve(self, most: float = math.inf) -> None:
+        """Prove the incumbent optimal, or come as close as the time allows, or so much work of the first-order tree."""
         run, tree = self.run, self.tree
         with run.phase("first-order tree"):
             tree.start(self._relaxes_root())
             # A search that is written down goes on to its end: leaves left open would prove nothing.
             while tree.open and not (
-                run.expired or (run.proved and not run.recording) or self._should_start_dnn_tree()
+                run.expired
+                or (run.proved and not run.recording)
+                or tree.work.total >= most
+                or self._should_start_dnn_tree()
             ):
                 self._expand_first_order()
             tree.report()
-        if not tree.open or run.expired or run.proved:
+        if not tree.open or run.expired or run.proved or math.isfinite(most):
             return
         dnn_tree = DNNTree(tree, self.threads, self.group)
         with run.phase("doubly nonnegative tree"):
             self._alternate(dnn_tree)
-        first_order = int(run.nodes or 0) - dnn_tree.nodes
-        run.details["nodes"] = {"first-order": first_order, "doubly-nonnegative": dnn_tree.nodes}
+        run.details["nodes"] = {"first-order": tree.nodes, "doubly-nonnegative": dnn_tree.nodes}
         run.details["iterations"] = dnn_tree.iterations
         run.details["open"] = len(dnn_tree.open)
 
@@ -109,7 +112,8 @@ class TreePortfolio:
     def _has_stalled(self) -> bool:
         """Whether the first-order tree's open problems become more instead of fewer."""
         tree, policy = self.tree, self.policy
-        growth = policy.stall_growth_recording if self.run.recording else policy.stall_growth
+        # A search log is a certificate at no cost, which DNN nodes are not: with one the tree has twice as long.
+        growth = (2.0 if self.run.recording else 1.0) * policy.stall_growth
         return tree.open_after_first_spell > 0 and len(tree.open) >= growth * tree.open_after_first_spell
 
     def _should_start_dnn_tree(self) -> bool:
@@ -144,7 +148,7 @@ class TreePortfolio:
                 self._expand_first_order()
 
     def _note_gaps(self, old: float, new: float) -> None:
-        unit = max(abs(self.run.objective or 0.0), 1e-300) * self.tree.normal.factor
+        unit = max(abs(self.run.objective or 0.0), 1e-300) * self.tree.scaled.factor
         self.run.note(
             f"a gap of {old / unit:.2g} after first-order nodes; doubly nonnegative ones make it {new / unit:.2g}"
         )

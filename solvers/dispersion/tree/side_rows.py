@@ -18,16 +18,13 @@ from numpy.typing import NDArray
 
 from solvers.constraints import Constraints
 from solvers.dispersion.kernels.tree_data import Sides
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.relaxations.slice_form import SliceForm
 
 Reals = NDArray[np.float64]
 Clients = NDArray[np.int64]
 
 _EPS = float(np.finfo(np.float64).eps)
-
-#: Penalty of the augmented Lagrangian, in units of the form's curvature over the row's squared coefficients.
-#: Where the form is hardly curved, in units of the spread of the linear term.
-_PENALTY, _LINEAR = 1.0, 0.05
 
 
 @dataclass(frozen=True)
@@ -143,7 +140,10 @@ class SideRows:
 
 
 def penalised(sides: Sides, form: SliceForm, linear: Reals) -> Sides:
-    """Return constraints with the penalties of the augmented Lagrangian of a form."""
+    """Return constraints with the penalties of the augmented Lagrangian of a form.
+
+    They are the form's curvature over the row's squared coefficients, in the units of `Sides`.
+    """
     curvature = -2.0 * float(form.curved.diagonal().mean())
-    penalty = max(_PENALTY * curvature, _LINEAR * float(np.ptp(linear)), 1e-12)
+    penalty = max(curvature, DEFAULT_POLICY.linear_penalty * float(np.ptp(linear)), 1e-12)
     return sides._replace(penalty=penalty * sides.penalty)

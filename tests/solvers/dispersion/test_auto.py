@@ -48,6 +48,7 @@ def test_search_comes_first_where_no_proof_is_in_reach(n, limit, bound, has_tree
 
     class Clock:
         time_limit, recording, objective, remaining = limit, False, 100.0, limit
+        is_limited = limit is not None
 
         def __init__(self):
             self.bound, self.moves = bound, 0
@@ -117,3 +118,31 @@ def test_a_policy_changes_which_stages_apply():
     found = solve(drawn(9, 3), policy=Policy(enumerable=10), log=lines.append)
     assert found.objective == pytest.approx(solve(drawn(9, 3)).objective, rel=1e-12)
     assert any("not enumeration, as there are more than 10 selections" in line for line in lines)
+
+
+def test_a_policy_reaches_the_search_between_points():
+    problem = PointDispersionProblem(np.random.default_rng(5).random((300, 3)), size=12)
+    assert solve(problem).status == "optimal"
+    left = solve(problem, policy=Policy(largest_tree=3, rlt_ratio=1_000))
+    assert "the tree takes 3" in left.message
+
+
+def test_the_log_shows_what_a_subproblem_does():
+    lines: list[str] = []
+    problem = PointDispersionProblem(np.random.default_rng(5).random((300, 3)), size=12)
+    found = solve(problem, log=lines.append)
+    text = [line.strip() for line in lines]
+    assert text.index("concave relaxation") < text.index("first-order tree")
+    assert sum(found.details["outcomes"].values()) == found.nodes
+    shown = [int(line.split()[1]) for line in lines[2:] if len(line.split()) > 4 and line.split()[1].isdigit()]
+    assert 0 < shown[-1] <= found.nodes
+
+
+def test_nodes_of_all_stages_are_counted():
+    rng = np.random.default_rng(8)
+    kinds = np.repeat(np.arange(40), 4)
+    h = np.triu(rng.random((40, 40)), 1)
+    h = (h + h.T)[np.ix_(kinds, kinds)]
+    found = solve(DispersionProblem(h, rng.random(160), size=20), policy=Policy(kinds_nodes=2))
+    assert found.details["kinds"] == 40
+    assert sum(found.details["outcomes"].values()) == found.nodes

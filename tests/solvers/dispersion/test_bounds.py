@@ -16,7 +16,7 @@ from solvers.dispersion import DispersionProblem, read_mdplib
 from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.dominance import dominance
 from solvers.dispersion.relaxations.semidefinite import relax
-from solvers.dispersion.relaxations.slice_form import Normal, SliceForm, apply, certified_excess
+from solvers.dispersion.relaxations.slice_form import ScaledProblem, SliceForm, apply, certified_excess
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue, uniform_shift_bound
 from solvers.run import Run
 from tests.solvers.dispersion.cases import (
@@ -39,11 +39,11 @@ def test_any_point_and_any_diagonal_give_a_bound(seed, share):
     """The tangent at a random point of the slice, after a random diagonal was certified, is never below the optimum."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 10)
-    normal = Normal.of(problem)
+    scaled = ScaledProblem.of(problem)
     truth = solve(problem, "brute-force")
-    form = SliceForm.build(normal.quadratic, normal.linear, normal.size, rng.normal(size=problem.n) * share)
+    form = SliceForm.build(scaled.quadratic, scaled.linear, scaled.size, rng.normal(size=problem.n) * share)
     y = rng.dirichlet(np.ones(problem.n)) * problem.size
-    bound = normal.original(form.tangent(y)) + 2 * problem.rounding
+    bound = scaled.original(form.tangent(y)) + 2 * problem.rounding
     assert bound >= truth.objective - problem.rounding
 
 
@@ -75,30 +75,30 @@ def test_relaxation_with_all_conditions(seed):
     h = np.linalg.norm(points[:, None] - points, axis=2) ** float(rng.choice([0.5, 1, 2]))
     problem = DispersionProblem(h, rng.integers(0, 3, n) * 0.5, size=m, weight=0.5)
     truth = solve(problem, "brute-force").objective
-    normal = Normal.of(problem)
-    basic = relax(normal.quadratic, normal.linear, m)
-    dominated = dominance(normal.quadratic, normal.linear, m).pairs
+    scaled = ScaledProblem.of(problem)
+    basic = relax(scaled.quadratic, scaled.linear, m)
+    dominated = dominance(scaled.quadratic, scaled.linear, m).pairs
     pairs = np.column_stack(np.triu_indices(n, 1))[::3]
-    full = relax(normal.quadratic, normal.linear, m, dominated=dominated, nonnegative=pairs)
-    form = apply(normal.quadratic, normal.linear, m, full, dominated, pairs)
+    full = relax(scaled.quadratic, scaled.linear, m, dominated=dominated, nonnegative=pairs)
+    form = apply(scaled.quadratic, scaled.linear, m, full, dominated, pairs)
     x = full.x * (m / full.x.sum())
-    assert normal.original(form.tangent(np.clip(x, 0, 1))) >= truth - 1e-9
+    assert scaled.original(form.tangent(np.clip(x, 0, 1))) >= truth - 1e-9
     assert full.bound <= basic.bound + 1e-4
     # At 0/1 points that respect dominance the exact form is the objective.
     respectful = [s for s in selections(n, m) if (s[dominated[:, 0]] >= s[dominated[:, 1]]).all()]
     assert respectful
     for s in respectful:
         value = s @ form.exact @ s + form.linear @ s
-        assert value == pytest.approx(normal.value(problem.objective(s)), abs=1e-9)
+        assert value == pytest.approx(scaled.value(problem.objective(s)), abs=1e-9)
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_some_best_selection_respects_dominance(seed):
     rng = np.random.default_rng(seed)
     problem = problem_with_a_choice(rng, 9)
-    normal = Normal.of(problem)
-    pairs = dominance(normal.quadratic, normal.linear, problem.size).pairs
-    values = {tuple(s): normal.value(problem.objective(s)) for s in selections(problem.n, problem.size)}
+    scaled = ScaledProblem.of(problem)
+    pairs = dominance(scaled.quadratic, scaled.linear, problem.size).pairs
+    values = {tuple(s): scaled.value(problem.objective(s)) for s in selections(problem.n, problem.size)}
     respectful = [value for s, value in values.items() if all(s[i] >= s[j] for i, j in pairs)]
     assert max(respectful) >= max(values.values()) - 1e-9
 
@@ -109,13 +109,13 @@ def test_attainable_values():
     h = rng.choice([0.1, 0.5, 1.0], size=(8, 8))
     h = np.triu(h, 1) + np.triu(h, 1).T
     problem = DispersionProblem(h, rng.choice([0.0, 0.3], size=8), size=4, weight=0.7)
-    normal = Normal.of(problem)
-    attainable = Attainable(normal)
+    scaled = ScaledProblem.of(problem)
+    attainable = Attainable(scaled)
     assert attainable.known
-    values = np.unique(np.round([normal.value(problem.objective(s)) for s in selections(8, 4)], 12))
+    values = np.unique(np.round([scaled.value(problem.objective(s)) for s in selections(8, 4)], 12))
     for low, high in itertools.pairwise(values):
         assert low < attainable.above(low) <= high + 1e-12
-    alike = Normal.of(DispersionProblem(1.0 - np.eye(5), size=3))
+    alike = ScaledProblem.of(DispersionProblem(1.0 - np.eye(5), size=3))
     assert Attainable(alike).above(alike.value(6.0)) == math.inf  # 6 is the only value there is
 
 
@@ -128,15 +128,15 @@ def test_every_value_is_listed_in_rational_arithmetic(seed):
     near = 1 + step * rng.integers(0, 6, (n, n))
     h = np.triu(rng.choice([0.5, 0.7, 1.0][: rng.integers(1, 4)], (n, n)) * near, 1)
     costs = rng.choice([0.3, 1.1], n) * (1 + step * rng.integers(0, 6, n)) * 10.0 ** rng.integers(-3, 4)
-    normal = Normal.of(DispersionProblem(h + h.T, costs, size=m, weight=0.7))
-    attainable = Attainable(normal)
+    scaled = ScaledProblem.of(DispersionProblem(h + h.T, costs, size=m, weight=0.7))
+    attainable = Attainable(scaled)
     assert attainable.known
     entries = np.add.outer(attainable.products, attainable.linears).ravel()
     for chosen in map(list, itertools.combinations(range(n), m)):
-        terms = *normal.quadratic[np.ix_(chosen, chosen)].ravel(), *normal.linear[chosen]
+        terms = *scaled.quadratic[np.ix_(chosen, chosen)].ravel(), *scaled.linear[chosen]
         value = sum(map(Fraction, map(float, terms)))
         nearest = float(entries[np.abs(entries - float(value)).argmin()])
-        assert abs(Fraction(nearest) - value) <= attainable.error - normal.error
+        assert abs(Fraction(nearest) - value) <= attainable.error - scaled.error
         assert attainable.above(float(value) - 3.01 * attainable.error) <= value
 
 
@@ -145,7 +145,7 @@ def test_too_many_values_are_not_listed(distances, costs):
     """Of distances or of costs: then nothing is known."""
     n, rng = 16, np.random.default_rng(0)
     h = np.triu(rng.integers(1, distances + 1, (n, n)), 1).astype(float)
-    attainable = Attainable(Normal.of(DispersionProblem(h + h.T, np.arange(n) % costs, size=8)))
+    attainable = Attainable(ScaledProblem.of(DispersionProblem(h + h.T, np.arange(n) % costs, size=8)))
     assert not attainable.known
     assert attainable.above(3.0) == 3.0
 

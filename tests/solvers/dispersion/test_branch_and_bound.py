@@ -141,7 +141,7 @@ def test_no_time_at_all():
 def test_ctrl_c_within_a_kernels_call(monkeypatch, cause):
     """Numba says SystemError, with the interruption as its cause."""
 
-    def ends(portfolio):
+    def ends(portfolio, most):
         inner = SystemError("a function returned a result with an exception set")
         inner.__cause__ = cause
         raise SystemError("a kernel returned a result with an exception set") from inner

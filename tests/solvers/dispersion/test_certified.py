@@ -13,11 +13,12 @@ import scipy.linalg
 
 from solvers.certificates import check
 from solvers.dispersion import DispersionProblem
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.relaxations import slice_form, uniform_shift
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
-from solvers.dispersion.relaxations.semidefinite import Tangents
+from solvers.dispersion.relaxations.semidefinite import OuterApproximation
 from solvers.dispersion.relaxations.slice_form import (
-    Normal,
+    ScaledProblem,
     SliceForm,
     certified_excess,
     certified_level,
@@ -145,22 +146,22 @@ def test_units_are_a_power_of_two_that_makes_gains_about_one():
         assert np.frexp(factor)[0] == 0.5
         assert offset == pytest.approx(2 * problem.common_cost)
         np.testing.assert_array_equal(linear, problem.linear * factor)
-        normal = Normal.of(problem)
-        assert normal.original(normal.value(5 * scale)) == pytest.approx(5 * scale, rel=1e-14)
-        assert normal.error == problem.rounding * factor
+        scaled = ScaledProblem.of(problem)
+        assert scaled.original(scaled.value(5 * scale)) == pytest.approx(5 * scale, rel=1e-14)
+        assert scaled.error == problem.rounding * factor
     assert units(DispersionProblem(np.zeros((3, 3)), size=2))[0] == 1.0
     assert units(DispersionProblem((1.0 - np.eye(3)) * 1e-270, size=2, weight=1e-10))[0] <= ldexp(1.0, 1000)
 
 
 def test_restricted_is_the_objective_of_those_left():
-    normal = Normal.of(uniform_problem(8, 4))
+    scaled = ScaledProblem.of(uniform_problem(8, 4))
     ids, ones = np.array([1, 3, 4, 6]), np.array([0, 7])
-    quadratic, linear, constant = normal.restricted(ids, ones)
+    quadratic, linear, constant = scaled.restricted(ids, ones)
     for bits in range(16):
         s = np.array([bits >> k & 1 for k in range(4)], dtype=float)
-        x = np.zeros(len(normal.linear))
+        x = np.zeros(len(scaled.linear))
         x[ids], x[ones] = s, 1.0
-        whole = x @ normal.quadratic @ x + normal.linear @ x
+        whole = x @ scaled.quadratic @ x + scaled.linear @ x
         assert s @ quadratic @ s + linear @ s + constant == pytest.approx(whole, abs=1e-12)
 
 
@@ -191,7 +192,7 @@ def test_adjacency_of_dominance():
 
 def test_tangents_hold_at_every_selection_and_touch_their_own():
     problem = uniform_problem(8, 3)
-    tangents = Tangents(problem)
+    tangents = OuterApproximation(problem)
     every = selections(8, 3)
     values = [problem.objective(s) for s in every]
     start = every[int(np.argmax(values))]
@@ -205,7 +206,7 @@ def test_tangents_hold_at_every_selection_and_touch_their_own():
         assert all(bound >= value for bound, value in zip(bounds, values, strict=True))
     assert bounds[int(np.argmax(values))] == pytest.approx(max(values), rel=1e-9)
     run = Run(problem, "own", None, 0)
-    assert Tangents(problem, run).form.tangent(tangents.x) == pytest.approx(tangents.form.tangent(tangents.x))
+    assert OuterApproximation(problem, run).form.tangent(tangents.x) == pytest.approx(tangents.form.tangent(tangents.x))
     assert max(values) <= run.bound <= 1.2 * max(values)
 
 
@@ -313,11 +314,11 @@ def test_steps_that_get_nowhere_come_to_an_end(monkeypatch, watchdog):
     run = Run(problem, "own", None, 0)
     run.offer(np.repeat([1, 0], [4, 5]))
     uniform_shift_bound(problem, run, accuracy=0.0)
-    assert len(looks) == uniform_shift._STALE + 1
+    assert len(looks) == DEFAULT_POLICY.stale_climbs + 1
 
 
 def test_rounding_of_the_sums_is_added_to_a_bound():
-    tangents = Tangents(uniform_problem(8, 3))
-    normal = tangents.normal
-    assert normal.error > 0
-    assert tangents.original(1.0) == normal.original(1.0 + normal.error)
+    tangents = OuterApproximation(uniform_problem(8, 3))
+    scaled = tangents.scaled
+    assert scaled.error > 0
+    assert tangents.original(1.0) == scaled.original(1.0 + scaled.error)

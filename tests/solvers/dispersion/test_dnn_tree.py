@@ -11,7 +11,7 @@ from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.neighbourhood import ascend, greedy_decision
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.dispersion.symmetry import closure
 from solvers.dispersion.tree import dnn_tree
 from solvers.dispersion.tree.dnn_tree import DNNNode, DNNTree, Setting, process_node
@@ -129,16 +129,16 @@ def test_equal_clients_are_one_kind():
 @pytest.mark.parametrize(("fixed", "free"), [(4, 5), (3, 5), (2, 2), (1, 3)])
 def test_nodes_with_hardly_a_choice(fixed, free):
     """Nothing left to choose, one, everybody: the best completion is found, its value is the bound."""
-    normal = Normal.of(uniform_problem(9, 4, fixed))
+    scaled = ScaledProblem.of(uniform_problem(9, 4, fixed))
     ones, ids = np.arange(fixed), np.arange(fixed, fixed + free)
     node = DNNNode(ids, ones, np.inf)
-    outcome = process_node(Setting(normal, np.zeros((0, 2), dtype=np.int64)), node, -np.inf, lambda: False)
+    outcome = process_node(Setting(scaled, np.zeros((0, 2), dtype=np.int64)), node, -np.inf, lambda: False)
     assert outcome.children == []
     values = []
     for rest in itertools.combinations(ids, 4 - fixed):
         s = np.zeros(9)
         s[[*ones, *rest]] = 1
-        values.append(s @ normal.quadratic @ s + s @ normal.linear)
+        values.append(s @ scaled.quadratic @ s + s @ scaled.linear)
     assert outcome.bound == pytest.approx(max(values), abs=1e-12)
     assert outcome.bound >= max(values)
 

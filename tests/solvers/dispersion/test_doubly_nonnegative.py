@@ -11,20 +11,20 @@ import pytest
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
-from solvers.dispersion.relaxations.doubly_nonnegative import Relaxation, condition_products
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation, condition_products
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.feasible_set import Hypersimplex
 from tests.solvers.dispersion.cases import problem_with_a_choice, selections, uniform_problem
 from tests.thoroughly import few_of
 
 
-def values(normal: Normal) -> tuple[np.ndarray, np.ndarray]:
-    s = selections(normal.linear.size, normal.size).astype(float)
-    return s, np.einsum("ki,ij,kj->k", s, normal.quadratic, s) + s @ normal.linear
+def values(scaled: ScaledProblem) -> tuple[np.ndarray, np.ndarray]:
+    s = selections(scaled.linear.size, scaled.size).astype(float)
+    return s, np.einsum("ki,ij,kj->k", s, scaled.quadratic, s) + s @ scaled.linear
 
 
-def relaxed(normal: Normal, rng: np.random.Generator, rounds: int) -> Relaxation:
-    relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+def relaxed(scaled: ScaledProblem, rng: np.random.Generator, rounds: int) -> DNNRelaxation:
+    relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, scaled.size)
     for _ in range(rounds):
         relaxation.iterate(int(rng.integers(1, 25)))
         relaxation.separate(5 * relaxation.n)
@@ -37,10 +37,10 @@ def test_never_below_the_optimum(seed):
     """Stopped anywhere, with cuts, on problems of every kind and scale; and forbidden pairs are in no better one."""
     rng = np.random.default_rng(seed)
     problem = problem_with_a_choice(rng, 9)
-    normal = Normal.of(problem)
-    relaxation = relaxed(normal, rng, int(rng.integers(0, 4)))
-    s, v = values(normal)
-    bound = relaxation.bound() + 2 * normal.error
+    scaled = ScaledProblem.of(problem)
+    relaxation = relaxed(scaled, rng, int(rng.integers(0, 4)))
+    s, v = values(scaled)
+    bound = relaxation.bound() + 2 * scaled.error
     assert bound >= v.max()
     known = float(min(np.quantile(v, rng.random()), v.max() - 1e-9 * max(1.0, abs(v.max()))))
     relaxation.forbid(bound - known)
@@ -49,10 +49,10 @@ def test_never_below_the_optimum(seed):
     for i, j in np.argwhere(relaxation.forbidden):
         assert not (good[:, i] * good[:, j]).any()
     # It goes on with these pairs; the bound then holds for the better selections.
-    again = Relaxation(normal.quadratic, normal.linear, normal.size, relaxation.forbidden)
+    again = DNNRelaxation(scaled.quadratic, scaled.linear, scaled.size, relaxation.forbidden)
     again.start(relaxation.warm(np.arange(problem.n)), np.arange(problem.n), np.zeros(0, dtype=np.int64))
     again.iterate(30)
-    assert again.bound() + 2 * normal.error >= v.max()
+    assert again.bound() + 2 * scaled.error >= v.max()
 
 
 @pytest.mark.parametrize("seed", few_of(range(1_000), 60))
@@ -60,9 +60,9 @@ def test_bounds_with_a_client_hold_for_all_selections_that_contain_it(seed):
     """Stopped anywhere, with cuts and with pairs that are forbidden; none is above the bound on all by much."""
     rng = np.random.default_rng(seed)
     problem = problem_with_a_choice(rng, 9)
-    normal = Normal.of(problem)
-    relaxation = relaxed(normal, rng, int(rng.integers(0, 4)))
-    s, v = values(normal)
+    scaled = ScaledProblem.of(problem)
+    relaxation = relaxed(scaled, rng, int(rng.integers(0, 4)))
+    s, v = values(scaled)
     if seed % 2:
         relaxation.forbid(float(rng.random() * (relaxation.bound() - np.median(v))))
     products = s[:, :, None] * s[:, None, :]
@@ -70,7 +70,7 @@ def test_bounds_with_a_client_hold_for_all_selections_that_contain_it(seed):
     found = relaxation.bounds_with(float(rng.random()))
     for client in range(problem.n):
         best = v[allowed & (s[:, client] == 1)].max(initial=-np.inf)
-        assert best <= found[client] + 2 * normal.error
+        assert best <= found[client] + 2 * scaled.error
     assert (found <= relaxation.bound() + 1e-9).all()
 
 
@@ -80,13 +80,13 @@ def test_a_converged_relaxation_fixes_clients_and_its_tangent_is_its_bound():
     points = rng.dirichlet(np.full(8, 0.5), 30)
     h = np.linalg.norm(points[:, None] - points, axis=2)
     problem = DispersionProblem(h, rng.random(30) * 0.3, size=4, weight=1 / 12)
-    normal = Normal.of(problem)
-    relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+    scaled = ScaledProblem.of(problem)
+    relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, scaled.size)
     for _ in range(6):
         relaxation.iterate(60)
         relaxation.separate(90)
     relaxation.iterate(200)
-    bound, s, v = relaxation.bound(), *values(normal)
+    bound, s, v = relaxation.bound(), *values(scaled)
     assert relaxation.cuts.constant >= 0
     tangent = relaxation.form().tangent(Hypersimplex(30, 4).project(relaxation.x))
     assert bound - 1e-9 <= tangent <= bound + 0.01
@@ -120,8 +120,8 @@ def test_certificate_in_rational_arithmetic(seed):
     rng = np.random.default_rng(seed)
     n, m = 6, int(rng.integers(2, 5))
     h = np.triu(rng.random((n, n)), 1) * 10.0 ** rng.integers(-6, 7)
-    normal = Normal.of(DispersionProblem(h + h.T, rng.normal(size=n) * h.max(), size=m, weight=0.5))
-    relaxation = relaxed(normal, rng, 2)
+    scaled = ScaledProblem.of(DispersionProblem(h + h.T, rng.normal(size=n) * h.max(), size=m, weight=0.5))
+    relaxation = relaxed(scaled, rng, 2)
     if seed % 2:
         size = 10.0 ** rng.integers(-3, 9)
         relaxation.diagonal = size * rng.normal(size=n)
@@ -133,7 +133,7 @@ def test_certificate_in_rational_arithmetic(seed):
     half = [Fraction(float(d)) for d in relaxation.diagonal / (2 * m)]
     weights = [Fraction(float(t)) for t in relaxation.cuts.weights]
     matrix = [
-        [-half[i] - half[j] - Fraction(float(normal.quadratic[i, j] + (normal.linear[i] if i == j else 0)))
+        [-half[i] - half[j] - Fraction(float(scaled.quadratic[i, j] + (scaled.linear[i] if i == j else 0)))
          - Fraction(float(relaxation.nonnegative[i, j])) for j in range(n)]
         for i in range(n)
     ]  # fmt: skip
@@ -195,9 +195,9 @@ def test_cuts_hold_for_every_selection(seed):
 def test_the_slack_says_what_selections_lack():
     """Whatever the multipliers are: m times the level less the value and what the products are held non-negative by."""
     rng = np.random.default_rng(4)
-    normal = Normal.of(uniform_problem(7, 3))
-    relaxation = relaxed(normal, rng, 1)
-    s, v = values(normal)
+    scaled = ScaledProblem.of(uniform_problem(7, 3))
+    relaxation = relaxed(scaled, rng, 1)
+    s, v = values(scaled)
     raised = np.einsum("ki,ij,kj->k", s, relaxation.nonnegative, s)
     assert raised.max() > 1e-3
     slack = np.einsum("ki,ij,kj->k", s, relaxation.dual_slack(), s)
@@ -206,8 +206,8 @@ def test_the_slack_says_what_selections_lack():
 
 def test_a_pair_is_forbidden_when_twice_its_multiplier_exceeds_the_gap():
     """Both orders of the pair count, and neither less nor more; a pair once forbidden stays so."""
-    normal = Normal.of(uniform_problem(5, 2))
-    relaxation = Relaxation(normal.quadratic, normal.linear, 2)
+    scaled = ScaledProblem.of(uniform_problem(5, 2))
+    relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, 2)
     for (i, j), multiplier in {(0, 1): 1.001, (0, 2): 0.999, (1, 3): 0.7}.items():
         relaxation.nonnegative[[i, j], [j, i]] = multiplier
     relaxation.forbid(2.0)
@@ -235,9 +235,9 @@ def test_no_weaker_than_the_semidefinite_bound(seed):
 @pytest.mark.parametrize("seed", range(40))
 def test_form_is_the_objective_at_selections(seed):
     rng = np.random.default_rng(seed)
-    normal = Normal.of(uniform_problem(9, 4, seed))
-    form = relaxed(normal, rng, 2).form()
-    s, v = values(normal)
+    scaled = ScaledProblem.of(uniform_problem(9, 4, seed))
+    form = relaxed(scaled, rng, 2).form()
+    s, v = values(scaled)
     exact = np.einsum("ki,ij,kj->k", s, form.exact, s) + s @ form.linear
     curved = np.einsum("ki,ij,kj->k", s, form.curved, s) + s @ form.linear
     assert exact == pytest.approx(v, abs=1e-12)
@@ -260,8 +260,8 @@ def test_a_stopped_run_is_weaker_and_valid():
 def test_long_after_convergence_the_bound_is_still_there():
     """Residuals that are rounding do not drive the penalty anywhere."""
     for problem in (uniform_problem(8, 3), DispersionProblem(np.ones((9, 9)) - np.eye(9), np.zeros(9), size=4)):
-        normal = Normal.of(problem)
-        relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+        scaled = ScaledProblem.of(problem)
+        relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, scaled.size)
         relaxation.iterate(1_000)
         settled = relaxation.bound()
         relaxation.iterate(4_000)
@@ -287,19 +287,19 @@ def test_a_child_starts_from_the_bound_of_its_parent(seed):
     """Whoever is fixed, the parent's multipliers are carried over so that they say as much, up to single precision."""
     rng = np.random.default_rng(seed)
     problem = uniform_problem(16, 7, seed)
-    normal = Normal.of(problem)
-    relaxation = Relaxation(normal.quadratic, normal.linear, normal.size)
+    scaled = ScaledProblem.of(problem)
+    relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, scaled.size)
     relaxation.iterate(int(rng.integers(1, 120)))
     ones, zeros = rng.permutation(16)[: rng.integers(1, 6)], rng.permutation(16)[: rng.integers(0, 4)]
     ids = np.setdiff1d(np.arange(16), np.union1d(ones, zeros))
     ones = np.setdiff1d(ones, zeros)
-    child = Relaxation(
-        normal.quadratic[np.ix_(ids, ids)],
-        normal.linear[ids] + 2 * normal.quadratic[np.ix_(ids, ones)].sum(axis=1),
-        normal.size - ones.size,
+    child = DNNRelaxation(
+        scaled.quadratic[np.ix_(ids, ids)],
+        scaled.linear[ids] + 2 * scaled.quadratic[np.ix_(ids, ones)].sum(axis=1),
+        scaled.size - ones.size,
     )
     child.start(relaxation.warm(np.arange(16)), ids, ones)
-    constant = normal.linear[ones].sum() + normal.quadratic[np.ix_(ones, ones)].sum()
+    constant = scaled.linear[ones].sum() + scaled.quadratic[np.ix_(ones, ones)].sum()
     before = relaxation.bound()
     assert child.bound() + constant <= before + 1e-5 * max(1.0, abs(before))
 

@@ -10,7 +10,7 @@ import pytest
 from solvers import solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.policy import Policy
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.dispersion.tree.dnn_tree import DNNNode, Setting, process_node
 from tests.solvers.dispersion.cases import uniform_problem
 
@@ -97,10 +97,10 @@ def test_a_wide_gap_goes_to_dnn_nodes_at_once():
 
 def test_a_root_in_slices_gets_as_far():
     problem = uniform_problem(12, 4, 3)
-    normal = Normal.of(problem)
-    setting = Setting(normal, np.zeros((0, 2), dtype=np.int64), policy=Policy(enumerable=1))
+    scaled = ScaledProblem.of(problem)
+    setting = Setting(scaled, np.zeros((0, 2), dtype=np.int64), policy=Policy(enumerable=1))
     truth = max(
-        normal.value(problem.objective(np.isin(np.arange(12), s))) for s in itertools.combinations(range(12), 4)
+        scaled.value(problem.objective(np.isin(np.arange(12), s))) for s in itertools.combinations(range(12), 4)
     )
     root = DNNNode(np.arange(12), np.zeros(0, dtype=np.int64), np.inf, is_root=True)
     node, bounds, iterations = root, [], 0

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 from solvers import InvalidOption, solve
-from solvers.dispersion import DispersionProblem, PointDispersionProblem, relaxations
+from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.methods import auto, points
 from solvers.dispersion.policy import Policy
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import CoreMultipliers, SiftedRelaxation
-from solvers.dispersion.relaxations.slice_form import Normal, units
+from solvers.dispersion.relaxations.slice_form import ScaledProblem, units
 from solvers.dispersion.tree.dnn_tree import DNNTree
 from solvers.dispersion.tree.first_order import FirstOrderTree
 from solvers.run import Run
@@ -26,16 +26,16 @@ from tests.thoroughly import few_of, tried
 
 
 def relaxation_of(problem):
-    normal = Normal.of(problem)
-    return RowRelaxation(normal, Run(problem, "rlt", None, 0))
+    scaled = ScaledProblem.of(problem)
+    return RowRelaxation(scaled, Run(problem, "rlt", None, 0))
 
 
-def exact_values(normal, selections):
-    """Values of selections in the units of `Normal`, as fractions."""
+def exact_values(scaled, selections):
+    """Values of selections in the units of `ScaledProblem`, as fractions."""
     found = []
     for chosen in selections:
-        value = sum(Fraction(normal.linear[i]) for i in chosen)
-        found.append(value + sum(Fraction(normal.quadratic[i, j]) for i in chosen for j in chosen))
+        value = sum(Fraction(scaled.linear[i]) for i in chosen)
+        found.append(value + sum(Fraction(scaled.quadratic[i, j]) for i in chosen for j in chosen))
     return found
 
 
@@ -48,7 +48,7 @@ def test_any_multipliers_give_a_bound_in_exact_arithmetic(problem, seed, size):
     relaxation.shares += moved - moved.T
     relaxation._appraise()
     relaxation.descend(-4.0, 1)
-    best = max(exact_values(relaxation.normal, problem.feasible.selections()))
+    best = max(exact_values(relaxation.scaled, problem.feasible.selections()))
     assert Fraction(relaxation.bound()) >= best
 
 
@@ -83,12 +83,12 @@ def test_it_comes_near_its_linear_programme_and_never_below(kind, seed):
     problem = random_problem(np.random.default_rng(seed), 14, 4, kind)
     least = rlt_bound(problem)
     relaxation = relaxation_of(problem)
-    target = relaxation.normal.value(solve(problem, "brute-force").objective) - 1e-9
+    target = relaxation.scaled.value(solve(problem, "brute-force").objective) - 1e-9
     for _ in range(40):
         relaxation.descend(target, 100)
         if relaxation.has_converged:
             break
-    found = relaxation.normal.original(relaxation.bound())
+    found = relaxation.scaled.original(relaxation.bound())
     assert found >= least - 1e-7 * problem.scale
     assert found <= max(least, problem.objective(problem.feasible.decision(relaxation.chosen()))) + 0.02 * problem.scale
 
@@ -100,7 +100,7 @@ def test_shares_stay_opposite_and_no_better_selection_is_left_out(seed, kind, sh
     relaxation = relaxation_of(problem)
     pair_values = relaxation.shares + relaxation.shares.T
     selections = list(problem.feasible.selections())
-    values = exact_values(relaxation.normal, selections)
+    values = exact_values(relaxation.scaled, selections)
     target = float(max(values)) - short
     for _ in range(5):
         relaxation.descend(target, 30)
@@ -160,7 +160,7 @@ def test_a_raised_objective_is_never_less_whatever_the_weights(seed, kind, wild)
     problem = random_problem(rng, 10, int(rng.integers(2, 5)), kind)
     rows = relaxation_of(problem)
     rows.descend(-4.0, 20)
-    sifting = SiftedRelaxation(rows, rng.choice(10, problem.size, replace=False), first=4)
+    sifting = SiftedRelaxation(rows, rng.choice(10, problem.size, replace=False), policy=Policy(first_core=4))
     sifting.relaxation = sifting._over(sifting.core)
     sifting._solve(int(rng.integers(1, 60)), lambda: False)
     if wild:
@@ -168,7 +168,7 @@ def test_a_raised_objective_is_never_less_whatever_the_weights(seed, kind, wild)
     raised, *_ = sifting._raised()
     for chosen in problem.feasible.selections():
         places = np.searchsorted(raised.ids, chosen)
-        assert raised_value(raised, places) >= exact_values(rows.normal, [chosen])[0]
+        assert raised_value(raised, places) >= exact_values(rows.scaled, [chosen])[0]
 
 
 def arbitrary_multipliers(rng, core, size):
@@ -180,20 +180,22 @@ def arbitrary_multipliers(rng, core, size):
     )
 
 
-def check_sifting(seed, kind, short, remembered=None):
+def check_sifting(seed, kind, short, remembered=None, **policy):
     """Better selections stay among the clients left, and the bound holds, core after core; return the cores' sizes."""
     rng = np.random.default_rng(seed)
     problem = random_problem(rng, 14, int(rng.integers(2, 5)), kind)
     rows = relaxation_of(problem)
     selections = list(problem.feasible.selections())
-    values = [float(each) for each in exact_values(rows.normal, selections)]
+    values = [float(each) for each in exact_values(rows.scaled, selections)]
     best, target = max(values), max(values) - short
     rows.descend(target, 50)
     known = None
     if remembered is not None:
         core = np.sort(rng.choice(rows.ids, int(rng.integers(2, rows.ids.size + 1)), replace=False))
         known = arbitrary_multipliers(rng, core, remembered)
-    sifting = SiftedRelaxation(rows, np.array(selections[int(np.argmax(values))]), first=4, more=2, known=known)
+    sifting = SiftedRelaxation(
+        rows, np.array(selections[int(np.argmax(values))]), known, Policy(first_core=4, joining_core=2, **policy)
+    )
     sizes = [sifting.core.size]
     for _ in range(4):
         if sifting.is_done or not sifting.advance(target, lambda: False):
@@ -240,10 +242,8 @@ def test_a_root_is_bounded_whatever_multipliers_it_starts_from(seed, kind, size)
     assert max(tree.tree.certified(tree.bound), run.objective) >= best - 4 * problem.rounding
 
 
-def test_a_first_core_that_grows_before_it_is_extended_is_as_sound(monkeypatch):
-    monkeypatch.setattr(relaxations.sifting, "_MANY_NEAR", 0)
-    monkeypatch.setattr(relaxations.sifting, "_GROWTH", 3)
-    sizes = [check_sifting(seed, kind, 0.1) for seed, kind in enumerate(KINDS)]
+def test_a_first_core_that_grows_before_it_is_extended_is_as_sound():
+    sizes = [check_sifting(seed, kind, 0.1, many_near_core=0, core_growth=3) for seed, kind in enumerate(KINDS)]
     assert any(first <= 4 and second == first + 3 for first, second, *_ in sizes)
 
 
@@ -255,11 +255,11 @@ def test_steps_end_where_as_many_clients_are_left_as_are_chosen():
     relaxation.ids, relaxation.linear = kept, np.ascontiguousarray(relaxation.linear[kept])
     relaxation.shares = np.ascontiguousarray(relaxation.shares[np.ix_(kept, kept)])
     relaxation._appraise()
-    target = relaxation.normal.value(best.objective) - 1.0
+    target = relaxation.scaled.value(best.objective) - 1.0
     assert relaxation.descend(target, 50) == 0
     assert relaxation.has_converged
     assert relaxation.leave_out(target) == 0
-    assert relaxation.normal.original(relaxation.bound()) == pytest.approx(best.objective, abs=1e-9 * problem.scale)
+    assert relaxation.scaled.original(relaxation.bound()) == pytest.approx(best.objective, abs=1e-9 * problem.scale)
 
 
 def test_a_core_comes_near_the_doubly_nonnegative_bound_of_all():
@@ -270,16 +270,16 @@ def test_a_core_comes_near_the_doubly_nonnegative_bound_of_all():
     problem = DispersionProblem(h, rng.integers(0, 3, 60) * 0.05, size=4, weight=1 / 12)
     best = solve(problem, "brute-force")
     rows = relaxation_of(problem)
-    target = rows.normal.value(best.objective) - 1e-9
+    target = rows.scaled.value(best.objective) - 1e-9
     rows.descend(target, 2_000)
     before = rows.bound()
-    sifting = SiftedRelaxation(rows, np.flatnonzero(best.x), first=20, more=10)
+    sifting = SiftedRelaxation(rows, np.flatnonzero(best.x), policy=Policy(first_core=20, joining_core=10))
     least = before
     while not sifting.is_done and sifting.advance(target, lambda: False):
         least = min(least, sifting.rows.bound())
     whole = solve(problem, "dnn", cuts=0).bound
-    assert rows.normal.original(least) <= max(whole, best.objective) + 0.02 * problem.scale
-    assert rows.normal.original(before) > rows.normal.original(least)
+    assert rows.scaled.original(least) <= max(whole, best.objective) + 0.02 * problem.scale
+    assert rows.scaled.original(before) > rows.scaled.original(least)
 
 
 def test_a_core_is_remembered_by_client_and_outlives_a_state():
@@ -337,21 +337,22 @@ def test_a_wrong_or_stale_memory_changes_neither_optimum_nor_bound(monkeypatch):
     original = SiftedRelaxation._resume
     monkeypatch.setattr(SiftedRelaxation, "_resume", lambda self, known: resumed.append(original(self, known)))
     h, rng = letters(200), np.random.default_rng(2)
+    unfixed = Policy(fixing_largest=0)  # quadratic fixing would leave no core
     everybody = np.ones(200, dtype=bool)
     counts = rng.integers(0, 6, 200).astype(float)
     problem = round_of(h, counts, everybody)
-    fresh = solve(problem, "auto")
+    fresh = solve(problem, "auto", policy=unfixed)
     assert fresh.status == "optimal"
     assert "cores" in fresh.details
     stale, missing, foreign, wild = Memory(), Memory(), Memory(), Memory()
-    solve(round_of(h, rng.integers(0, 6, 200).astype(float), everybody), "auto", memory=stale)
-    solve(round_of(h, counts, rng.random(200) < 0.9), "auto", memory=missing)
-    solve(round_of(letters(200, seed=9), counts, everybody), "auto", memory=foreign)
+    solve(round_of(h, rng.integers(0, 6, 200).astype(float), everybody), "auto", policy=unfixed, memory=stale)
+    solve(round_of(h, counts, rng.random(200) < 0.9), "auto", policy=unfixed, memory=missing)
+    solve(round_of(letters(200, seed=9), counts, everybody), "auto", policy=unfixed, memory=foreign)
     core = np.sort(rng.choice(200, 120, replace=False))
     wild.keep_core(problem, core, arbitrary_multipliers(rng, core, 1e3))
     for memory in (stale, missing, foreign, wild):
         before = len(resumed)
-        found = solve(problem, "auto", memory=memory)
+        found = solve(problem, "auto", policy=unfixed, memory=memory)
         assert len(resumed) == before + 1
         assert found.status == "optimal"
         assert found.objective == pytest.approx(fresh.objective, abs=2e-6 * problem.scale)

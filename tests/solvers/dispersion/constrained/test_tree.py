@@ -44,7 +44,7 @@ def test_bounds_at_any_multipliers_hold_exactly(seeds):
         point = np.concatenate([rng.random(n), rng.exponential(size=root.sides.limits.size)])
         node.state[:] = FREE
         goal = Goal(-100.0, 0.0, rng.choice([1e-9, 1e9]), 0)
-        value, _ = kernel.look(form, order, root.sides, point, goal, node, scratch, 1)
+        value, _ = kernel.evaluate(form, order, root.sides, point, goal, node, scratch, 1)
         assert Fraction(tree.certified(value + root.constant)) >= best
         # Nothing that some best selection needs was fixed otherwise.
         left = {i for i in range(problem.n) if i not in set(root.ids.tolist())} | set(

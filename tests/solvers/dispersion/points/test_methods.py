@@ -7,7 +7,7 @@ import pytest
 
 from solvers import methods, solve
 from solvers.dispersion import PointDispersionProblem
-from solvers.dispersion.relaxations.points import Relaxation
+from solvers.dispersion.relaxations.points import PointRelaxation
 from solvers.feasible_set import ONE, ZERO
 from solvers.run import Run
 from tests.solvers.dispersion.points.cases import random_points
@@ -38,7 +38,7 @@ def test_tangents_bound_the_optimum_wherever_they_are_taken():
         best = _optimum(problem)
         x = np.zeros(problem.n, dtype=int)
         x[rng.choice(problem.n, problem.size, replace=False)] = 1
-        relaxation = Relaxation(problem, Run(problem, "test", None, 0), x)
+        relaxation = PointRelaxation(problem, Run(problem, "test", None, 0), x)
         assert relaxation.value() == pytest.approx(problem.objective(x), abs=relaxation.margin)
         for _ in range(3):
             assert relaxation.bound() >= best
@@ -57,7 +57,7 @@ def test_reduced_costs_fix_nobody_that_a_better_decision_needs():
         solution = solve(problem.expanded(), "brute-force")
         x = np.zeros(problem.n, dtype=int)
         x[rng.choice(problem.n, problem.size, replace=False)] = 1
-        relaxation = Relaxation(problem, Run(problem, "test", None, 0), x)
+        relaxation = PointRelaxation(problem, Run(problem, "test", None, 0), x)
         relaxation.climb()
         state = relaxation.fixed(solution.objective - 1e-5 * problem.scale)
         fixed += np.count_nonzero(state)

@@ -96,3 +96,16 @@ def test_expanded_says_when_the_matrix_is_too_large():
     problem = PointDispersionProblem(np.zeros((20_001, 1)), None, size=2)
     with pytest.raises(InvalidProblem, match=r"GiB.*20000 clients"):
         problem.expanded()
+
+
+@pytest.mark.parametrize("axes", [1, 3, 17])
+def test_a_large_matrix_of_distances_has_the_bits_of_a_small_one(axes):
+    """A compiled kernel fills it; other code fills the small ones."""
+    points = np.random.default_rng(axes).normal(size=(1600, axes))
+    geometry = PointDispersionProblem(points, np.zeros(1600), size=3).geometry
+    some = np.random.default_rng(1).permutation(1600)[:1500]
+    whole = geometry.distances(some)
+    assert np.array_equal(whole[:40, :40], geometry.distances(some[:40]))
+    assert np.array_equal(whole, whole.T)
+    assert np.allclose(whole[7], np.linalg.norm(points[some] - points[some[7]], axis=1), rtol=1e-14)
+    assert not whole.flags.writeable

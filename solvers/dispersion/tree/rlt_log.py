@@ -1,4 +1,4 @@
-"""Multipliers of level-1 RLT bounds, written down in whole numbers as `solvers.certificates.exact.rlt` reads them."""
+"""Multipliers of level-1 RLT bounds, as a log in whole numbers as `solvers.certificates.exact.rlt` reads them."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ from solvers.certificates import Certificate, check
 from solvers.certificates.exact.concave import Rounded
 from solvers.certificates.exact.rlt import COLUMNS, left_by_rows, row_values
 from solvers.certificates.schema import HALVINGS
+from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.rlt import RowRelaxation
-from solvers.dispersion.tree.record import Record, narrow, one_after_the_other
+from solvers.dispersion.tree.certificate_builder import CertificateBuilder, narrow, one_after_the_other
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
 
@@ -25,18 +26,14 @@ from solvers.solution import OPTIMALITY_GAP
 _ROOT_BITS = 23
 
 #: Squares whose part of the largest is smaller are left out.
-_SMALL = 1e-10
-
-#: Seconds that a stage takes to be tried and read, for each pair of clients (three stages of 1 000 clients took 2.2 s
-#: of processor time, 2026-11-23), and the part of a run's time limit beside it that is kept for certificates.
-_READING, _SPARE = 0.7e-6, 0.17
+_LEAST_SQUARE = 1e-10
 
 Integers = NDArray[np.int64]
 Reals = NDArray[np.float64]
 
 
 @dataclass(frozen=True)
-class Stage:
+class RltMultipliers:
     """One bound's multipliers, in units of the objective; factors in those of its root."""
 
     ids: Integers
@@ -48,7 +45,7 @@ class Stage:
     moved: Reals
 
 
-class Stages:
+class RltLog:
     """The multipliers of one bound after the other, each over the clients that those before leave.
 
     Parameters
@@ -59,21 +56,21 @@ class Stages:
 
     def __init__(self, problem: DispersionProblem) -> None:
         self.problem = problem
-        self.stages: list[Stage] = []
+        self.stages: list[RltMultipliers] = []
 
     def add(self, rows: RowRelaxation, embedding: Reals | None = None, slack: Reals | None = None) -> None:
         """Keep the multipliers of a relaxation; of a raised one, with M = E slack Eᵀ, its rows those of the clients."""
         first, second, moved = rows.moves()
-        factor, raised, none = rows.normal.factor, rows.raised, np.zeros(0)
+        factor, raised, none = rows.scaled.factor, rows.raised, np.zeros(0)
         ids, core, prices, roots = none.astype(np.int64), none.astype(np.int64), none, none
         if raised is not None:
             assert embedding is not None
             assert slack is not None
             values, vectors = np.linalg.eigh(slack)
-            kept = np.flatnonzero(values > _SMALL * values[-1])[-COLUMNS:]
+            kept = np.flatnonzero(values > _LEAST_SQUARE * values[-1])[-COLUMNS:]
             roots = (embedding @ vectors[:, kept]) * np.sqrt(values[kept] / factor)
             ids, core, prices = raised.ids, raised.ids[raised.is_core], raised.prices / (2 * factor)
-        self.stages.append(Stage(ids, prices, core, roots, first, second, moved / factor))
+        self.stages.append(RltMultipliers(ids, prices, core, roots, first, second, moved / factor))
 
     def certificate(self, run: Run) -> Certificate | None:
         """State the stages with a goal below which they leave nothing; None where there are none, or no time is left.
@@ -88,16 +85,17 @@ class Stages:
         Certificate or None
             Its bound is the one that it proves.
         """
-        limit, seconds = run.time_limit, _READING * self.problem.n**2 * len(self.stages)
-        if run.x is None or (limit is not None and seconds > _SPARE * limit):
+        limit, seconds = run.time_limit, DEFAULT_POLICY.multipliers_seconds * self.problem.n**2 * len(self.stages)
+        if run.x is None or (limit is not None and seconds > DEFAULT_POLICY.multipliers_time_share * limit):
             return None
-        record, left, goal, kept = Record(self.problem), np.arange(self.problem.n), 1 << 61, list[Stage]()
-        data, size = record.data, self.problem.size
-        least, best = beaten(self.problem, run.x, data), -1
+        builder, kept = CertificateBuilder(self.problem), list[RltMultipliers]()
+        left, goal = np.arange(self.problem.n), 1 << 61
+        data, size = builder.data, self.problem.size
+        least, best = cutoff(self.problem, run.x, data), -1
         for stage in self.stages:
             if left.size <= size:
                 break
-            values = row_values(data, wide(self._arrays([stage], record.grid)), 0, left)
+            values = row_values(data, wide(self._arrays([stage], builder.grid)), 0, left)
             bound, fewer = int(np.sort(values)[-size:].sum()), left_by_rows(left, values, size, least)
             if max(bound, least) < goal:
                 best, goal = len(kept), max(bound, least)
@@ -105,11 +103,11 @@ class Stages:
                 left, kept = fewer, [*kept, stage]
         if not kept:
             return None
-        found = record.certificate(sys.float_info.max, goal, 1, [])
-        found = replace(found, kind="rlt", arrays=dict(found.arrays) | self._arrays(kept, record.grid))
+        found = builder.certificate(sys.float_info.max, goal, 1, [])
+        found = replace(found, kind="rlt", arrays=dict(found.arrays) | self._arrays(kept, builder.grid))
         return replace(found, bound=check(self.problem, found))
 
-    def _arrays(self, stages: list[Stage], grid: int) -> dict[str, NDArray[np.int64]]:
+    def _arrays(self, stages: list[RltMultipliers], grid: int) -> dict[str, NDArray[np.int64]]:
         parts: dict[str, list[Integers]] = {name: [] for name in ("ids", "price", "core", "factor", "moved")}
         halvings = []
         for stage in stages:
@@ -132,13 +130,13 @@ class Stages:
         return {name: narrow(array) for name, array in arrays.items()}
 
 
-def beaten(problem: DispersionProblem, x: Integers, data: Rounded) -> int:
+def cutoff(problem: DispersionProblem, x: Integers, data: Rounded) -> int:
     """Return a goal that proves a decision optimal, in the units of the rounded problem."""
-    unit = min(max(1.0, abs(problem.objective(x))), problem.scale)
-    return data.value(np.flatnonzero(x).tolist()) + int(0.5 * OPTIMALITY_GAP * unit / data.unit)
+    enough = problem.tolerance_at(problem.objective(x), 0.5 * OPTIMALITY_GAP)
+    return data.value(np.flatnonzero(x).tolist()) + int(enough / data.unit)
 
 
-def left_by_stages(certificate: Certificate, data: Rounded, goal: int) -> Integers:
+def left_by_rlt(certificate: Certificate, data: Rounded, goal: int) -> Integers:
     """Return the clients that the stages of a certificate leave for a goal."""
     left, arrays = np.arange(data.cost.size), wide(certificate.arrays)
     for stage in range(arrays["stage_halvings"].size):
@@ -147,7 +145,7 @@ def left_by_stages(certificate: Certificate, data: Rounded, goal: int) -> Intege
     return left
 
 
-def with_stages(found: Certificate, stages: Certificate) -> Certificate:
+def with_rlt(found: Certificate, stages: Certificate) -> Certificate:
     """Return a search over the clients that another certificate's stages leave, with these before it."""
     named = {name: array for name, array in stages.arrays.items() if name.startswith("stage_")}
     return replace(found, kind="rlt", arrays=dict(found.arrays) | named)

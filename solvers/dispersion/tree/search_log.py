@@ -1,6 +1,6 @@
-"""Log of the first-order tree as it goes: a certificate that costs next to nothing.
+"""Search log of the first-order tree: a certificate, written as the search goes, that costs next to nothing.
 
-Afterwards nothing is computed again. For that the tree works, while it is written down, on what the checker will see:
+Afterwards nothing is computed again. For that the tree works, while it keeps a log, on what the checker will see:
 the problem and the multipliers in whole numbers, points that are multiples of a grain. What rounding the problem can
 have changed is part of every bound's margin, so what the tree closes the checker closes.
 """
@@ -17,50 +17,41 @@ from numpy.typing import NDArray
 from solvers.certificates import Certificate, CertificateError
 from solvers.certificates.exact.dispersion import Exchanges
 from solvers.dispersion.kernels.tree_data import Log
+from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance
-from solvers.dispersion.relaxations.slice_form import Multipliers, Normal, SliceForm, tangent_margin
-from solvers.dispersion.tree.record import Record
-
-#: Points of the slice are kept in units of the first, which makes small files, up to so many clients; where a node
-#: costs more, finer points, which save some, are worth their bytes.
-_COARSE, _FINE, _CLIENTS = 2.0**-8, 2.0**-11, 120
-
-#: Nodes that are written down at a time, and shares of clients altogether, some bytes each before compression.
-_NODES, _MOST = 2_000, 3_000_000
-
-#: Pairs of clients that differ by no more than rounding which are compared in exact arithmetic, a tenth of a
-#: millisecond each.
-_EXACT = 200
-
-#: Part of what a bound may exceed the incumbent by that the rounding of the problem may take.
-_ROUNDING = 0.1
+from solvers.dispersion.relaxations.slice_form import Multipliers, ScaledProblem, SliceForm, tangent_margin
+from solvers.dispersion.tree.certificate_builder import CertificateBuilder
 
 
-class Journal:
+class SearchLog:
     """Forms and nodes of one tree.
 
     Parameters
     ----------
     problem : DispersionProblem
         The problem.
-    normal : Normal
+    scaled : ScaledProblem
         The same in the units of the tree.
     tolerance : float
         Most that a bound may exceed the incumbent by, in those units.
+    policy : Policy
+        Tuning constants.
     """
 
-    def __init__(self, problem: DispersionProblem, normal: Normal, tolerance: float) -> None:
-        self.problem, self.normal = problem, normal
+    def __init__(
+        self, problem: DispersionProblem, scaled: ScaledProblem, tolerance: float, policy: Policy = DEFAULT_POLICY
+    ) -> None:
+        self.problem, self.scaled, self.policy = problem, scaled, policy
         n = problem.n
-        rank = 2 * (normal.size - 1) / max(n - 2, 1) * normal.quadratic.sum(axis=1) + normal.linear
-        self.grain = _COARSE if n <= _CLIENTS else _FINE
-        self.record = Record(problem, np.lexsort((np.arange(n), -rank)))
-        self.data = self.record.data
-        self.scale = float(self.data.unit) * normal.factor
+        rank = 2 * (scaled.size - 1) / max(n - 2, 1) * scaled.quadratic.sum(axis=1) + scaled.linear
+        self.grain = policy.log_coarse_grain if n <= policy.log_coarse_clients else policy.log_fine_grain
+        self.builder = CertificateBuilder(problem, np.lexsort((np.arange(n), -rank)))
+        self.data = self.builder.data
+        self.scale = float(self.data.unit) * scaled.factor
         self.margin = (float(self.data.error / self.data.unit) + 2) * self.scale
-        self.alive = self.margin <= _ROUNDING * tolerance
-        self._exchanges = Exchanges(problem, self.record.order)
+        self.is_kept = self.margin <= policy.log_rounding * tolerance
+        self._exchanges = Exchanges(problem, self.builder.order)
         self._logs: list[tuple[int, Log]] = []
         self._nodes = self._shares = 0
         self._searched = False  # whether anybody was fixed, by dominance perhaps
@@ -77,18 +68,18 @@ class Journal:
         pairs: NDArray[np.int64],
     ) -> tuple[SliceForm, float, int]:
         """The multipliers in whole numbers: the form, what the chosen are worth, both for the tree, and its number."""
-        back = 1 / self.normal.factor
+        back = 1 / self.scaled.factor
         held, dominated = (pairs, found.nonnegative * back), (equal, found.dominated * back)
-        number, whole = self.record.form(ones, ids, found.diagonal * back, held, dominated, order.pairs)
+        number, whole = self.builder.form(ones, ids, found.diagonal * back, held, dominated, order.pairs)
         linear = whole.linear
-        middle = round(Fraction(self.normal.offset) / self.normal.size / self.data.unit)
+        middle = round(Fraction(self.scaled.offset) / self.scaled.size / self.data.unit)
         curved = whole.matrix.astype(np.float64) * self.scale
         raised = np.zeros_like(curved)
         for first, second in ((0, 1), (1, 0)):
             np.add.at(raised, (whole.raised[:, first], whole.raised[:, second]), whole.raised[:, 2] * self.scale)
         exact = curved - raised if len(pairs) else curved
         lifted = (linear + middle).astype(np.float64) * self.scale
-        rest = Fraction(self.normal.offset) / self.data.unit - whole.open * middle
+        rest = Fraction(self.scaled.offset) / self.data.unit - whole.open * middle
         constant = float(whole.constant + rest) * self.scale
         margin = tangent_margin(curved, lifted, whole.open) + self.margin
         return SliceForm(curved, exact, lifted, whole.open, margin), constant, number
@@ -98,13 +89,13 @@ class Journal:
         kept = order.certain.copy()
         near = np.flatnonzero(~kept)
         first, second = ids[order.pairs[near]].T
-        h, c, place = self.problem.distances, self.problem.costs, self.record.order
+        h, c, place = self.problem.distances, self.problem.costs, self.builder.order
         company = np.concatenate([ids, ones])
         differs = h[np.ix_(first, company)] != h[np.ix_(second, company)]
         differs &= (company != first[:, None]) & (company != second[:, None])
         alike = ~differs.any(axis=1)  # but for the costs
         kept[near] = alike & ((c[first] < c[second]) | ((c[first] == c[second]) & (place[first] < place[second])))
-        for k in np.flatnonzero(~alike)[:_EXACT].tolist():
+        for k in np.flatnonzero(~alike)[: self.policy.log_compared].tolist():
             with suppress(CertificateError):
                 self._exchanges.require(int(first[k]), int(second[k]), ones.tolist(), ids.tolist())
                 kept[near[k]] = True
@@ -112,32 +103,34 @@ class Journal:
 
     # -- nodes ---------------------------------------------------------------------------------------------------
 
-    def log(self, n: int) -> Log:
+    def buffer(self, n: int) -> Log:
         """Room for what the tree looks at next; none where this was given up."""
-        if not self.alive:
+        if not self.is_kept:
             return Log.empty(0, n)
-        return Log.empty(max(100, min(_NODES, 2 * _MOST // n)), n, self._nodes, self.grain)
+        return Log.empty(
+            max(100, min(self.policy.log_batch, 2 * self.policy.log_shares // n)), n, self._nodes, self.grain
+        )
 
-    def keep(self, form: int, log: Log) -> None:
+    def add(self, form: int, log: Log) -> None:
         """Keep what was written."""
         self._searched |= bool(log.used[0])
-        if self.alive:
+        if self.is_kept:
             self._add(form, log)
 
     def _add(self, form: int, log: Log) -> None:
         self._logs.append((form, log))
         self._nodes += int(log.used[0])
         self._shares += int(log.used[0]) * log.points.shape[1]
-        if self._shares > _MOST:
+        if self._shares > self.policy.log_shares:
             self.stop()
 
-    def closed(self, form: int, origin: int, point: NDArray[np.float64] | None) -> None:
+    def add_fathomed(self, form: int, origin: int, point: NDArray[np.float64] | None) -> None:
         """Write a node down that the tangent at a point of the grid closes, outside the compiled tree; or one above."""
         if point is None:
             if origin < 0:
                 self.stop()
             return
-        log = self.log(point.size)
+        log = self.buffer(point.size)
         if log.origins.size:
             log.origins[0], log.clients[0], log.used[0] = origin, -1, 1
             log.points[0] = point / self.grain
@@ -150,7 +143,7 @@ class Journal:
 
     def stop(self) -> None:
         """Give up: something happened that is not written down, or too much."""
-        self.alive = False
+        self.is_kept = False
         self.restart()
 
     def certificate(self, reached: float, objective: float, claim: float | None = None) -> Certificate | None:
@@ -165,9 +158,9 @@ class Journal:
         claim : float, optional
             The bound to claim, where the values that a selection can have say more than the search.
         """
-        if not self.alive or not self._logs:
+        if not self.is_kept or not self._logs:
             return None
-        above = self.normal.certified(reached)
+        above = self.scaled.certified(reached)
         goal = math.floor((Fraction(above) - self.data.error) / self.data.unit)
         proved = goal * self.data.unit + self.data.error
         if proved < Fraction(objective):
@@ -177,6 +170,6 @@ class Journal:
             claim = claim if Fraction(claim) >= proved else float(np.nextafter(claim, math.inf))
         nodes = []
         for form, log in self._logs:  # not those that a fresh start has left behind
-            many, ids = int(log.used[0]), np.append(self.record.forms[form][1], -1)  # -1, nobody, stays what it is
+            many, ids = int(log.used[0]), np.append(self.builder.forms[form][1], -1)  # -1, nobody, stays what it is
             nodes.append((form, log.origins[:many], ids[log.clients[:many]], log.points[:many]))
-        return self.record.certificate(claim, goal, round(1 / self.grain), nodes, searched=self._searched)
+        return self.builder.certificate(claim, goal, round(1 / self.grain), nodes, searched=self._searched)

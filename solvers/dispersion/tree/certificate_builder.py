@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificates import Certificate, problem_digest
-from solvers.certificates.exact.concave import FORM, Form, Rounded
+from solvers.certificates.exact.concave import FORM, Rounded, WholeForm
 from solvers.certificates.exact.sides import Sides
 from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.cuts import Cuts
@@ -25,7 +25,7 @@ _NO_PAIRS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 Nodes = tuple[int, NDArray[np.int64], NDArray[np.int64], NDArray[Any]]
 
 
-class Record:
+class CertificateBuilder:
     """The multipliers of one search, and what its certificate is made of.
 
     Parameters
@@ -59,6 +59,7 @@ class Record:
         self.forms: list[tuple[NDArray[np.int64], ...]] = []
         self.betters: list[NDArray[np.int64]] = []
         self.rooms: list[int] = []
+        self.curved = set[int]()  # numbers of the forms whose curvature fixes clients
 
     def form(
         self,
@@ -70,7 +71,7 @@ class Record:
         better: NDArray[np.int64] = _NO_PAIRS,
         cuts: tuple[Cuts, NDArray[np.float64]] | None = None,
         rows: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
-    ) -> tuple[int, Form]:
+    ) -> tuple[int, WholeForm]:
         r"""Keep multipliers; return their number and the form that the checker will make of them.
 
         Parameters
@@ -101,7 +102,7 @@ class Record:
         prices = np.minimum(self._whole(np.maximum(rows[1], 0.0)), int(_MOST) // max(rows[1].size, 1))
         parts.append(np.column_stack([rows[0], prices])[prices > 0].ravel())
         kept_parts = tuple(np.asarray(part, dtype=np.int64) for part in parts)
-        whole = Form(self.data, dict(zip(FORM, kept_parts, strict=True)), sides=self.sides)
+        whole = WholeForm(self.data, dict(zip(FORM, kept_parts, strict=True)), sides=self.sides)
         self.forms.append(kept_parts)
         self.betters.append(_covering(better, ids.size))
         self.rooms.append(whole.room)
@@ -155,6 +156,8 @@ class Record:
             if name not in ("cut", "cut_member", "row") or any(part.size for part in parts):
                 arrays |= one_after_the_other(f"form_{name}", parts)
         arrays |= one_after_the_other("form_better", betters)
+        if curved := [number[form] for form in used if form in self.curved]:
+            arrays["curved"] = np.array(curved)
         if prices is not None and prices.any():
             arrays["price"] = prices.ravel()
         narrowed = {name: narrow(array) for name, array in arrays.items()}

@@ -1,0 +1,86 @@
+"""Search below one concave form by conditioning it on one client after the other.
+
+See docs/mathematics/dispersion_relaxations.md, *Quadratic fixing*, and `solvers.dispersion.kernels.conditioning`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.kernels import load
+from solvers.dispersion.relaxations.slice_form import SliceForm
+from solvers.run import Run
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Curvature along 1 in units of the largest entry; any would do, as the inverse's part along 1 is taken out again.
+_ALONG = 1.0
+
+
+@dataclass(frozen=True)
+class Conditioned:
+    """What a search found.
+
+    Attributes
+    ----------
+    is_done : bool
+        Whether every selection was visited, or is worth at most the target.
+    nodes : int
+        Nodes.
+    entries : int
+        Entries of inverses that were updated.
+    best : (n,) ndarray of int
+        The best selection visited; all zero where none was.
+    settled : (k,) ndarray of int
+        Twice the client, and one more where it is chosen, of those that every other selection of interest has so.
+    """
+
+    is_done: bool
+    nodes: int
+    entries: int
+    best: NDArray[np.int64]
+    settled: NDArray[np.int64]
+
+
+def search_conditioned(form: SliceForm, target: float, most: float, room: int, run: Run) -> Conditioned:
+    """Search for selections worth more than ``target`` until all are visited or dropped.
+
+    Parameters
+    ----------
+    form : SliceForm
+        The objective, concave on the slice, of 0 < m < n.
+    target : float
+        What a selection has to exceed to be of interest.
+    most : float
+        Entries of inverses to update, at most.
+    room : int
+        Entries of inverses to keep on the way down, at most.
+    run : Run
+        Its clock stands still while the kernel is compiled.
+    """
+    n, m = form.linear.size, form.size
+    nothing = Conditioned(False, 0, 0, np.zeros(n, dtype=np.int64), np.zeros(0, dtype=np.int64))
+    means = form.curved.mean(axis=1)
+    matrix = means[:, None] + means - form.curved
+    matrix -= means.mean()
+    along = _ALONG * float(np.abs(form.curved).max())
+    matrix += along
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return nothing
+    inverse = (inverse + inverse.T) / 2 - 1 / (along * n * n)
+    gradient = form.linear + (2 * m / n) * (form.curved.sum(axis=1))
+    centre = m / n + inverse @ gradient / 2
+    if not (np.isfinite(centre).all() and inverse.diagonal().min() > 0):
+        return nothing
+    best, trail = np.zeros(n, dtype=np.int8), np.zeros(n + 1, dtype=np.int64)
+    kernel = load("conditioning", run)
+    unit = (4 * n + 64) * _EPS * float(np.abs(form.curved).max())
+    arrays = (np.ascontiguousarray(form.curved), np.ascontiguousarray(form.exact), form.linear)
+    scratch = (np.ascontiguousarray(inverse), centre, target, int(most), best, trail, np.empty(room))
+    how, nodes, entries, settled = kernel.explore(*arrays, m, form.margin, unit, *scratch)
+    return Conditioned(how == kernel.DONE, int(nodes), int(entries), best.astype(np.int64), trail[:settled])
