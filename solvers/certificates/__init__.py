@@ -7,7 +7,7 @@ one, which `check` runs as well. ``solve(..., certificate=True)`` keeps a certif
 """
 
 from solvers.certificates.certificate import Certificate, problem_digest
-from solvers.certificates.checking import check
+from solvers.certificates.checking import PoolProof, check, check_pool
 from solvers.errors import CertificateError
 
-__all__ = ["Certificate", "CertificateError", "check", "problem_digest"]
+__all__ = ["Certificate", "CertificateError", "PoolProof", "check", "check_pool", "problem_digest"]

@@ -63,6 +63,10 @@ class Certificate:
         * ``price``: of each node, node by node, the price of every row of the side constraints
           (`solvers.certificates.exact.sides`), in units of 2^grid; a budget's is that of its largest use. Left out
           where there are none.
+        * ``pool``, ``vetoed``: places of the clients of selections that the goal is not about, m for each, of the pool
+          best first; ``diverse``: clients that its members differ in, where more than one. Left out where none is.
+        * ``curved``: numbers of the forms whose curvature fixes clients at their nodes, beside the tangents' reduced
+          costs: quadratic fixing. Left out where none is.
 
         The other kinds are described where they are read: ``solvers.certificates.exact.rlt`` (the same, with stages of
         multipliers before it), ``coverage``, ``exact.balance``, and in the one file ``check_certificate``.
@@ -145,12 +149,21 @@ class Certificate:
         return f"Certificate(kind={self.kind!r}, bound={self.bound!r}, {numbers} numbers)"
 
 
+#: Field with the names of a problem's clients.
+NAMES = "names"
+
+
 def problem_fields(problem: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
-    """Return a problem's arrays, and its other fields as JSON has them; an empty list of constraints is left out."""
+    """Return a problem's arrays, and its other fields as JSON has them; an empty list of constraints is left out.
+
+    Names of clients are no data of the problem: neither its digest nor a certificate depends on them.
+    """
     arrays: dict[str, NDArray[Any]] = {}
     scalars: dict[str, Any] = {}
     for field in dataclasses.fields(problem):
         value = getattr(problem, field.name)
+        if field.name == NAMES:
+            continue
         if isinstance(value, np.ndarray):
             arrays[field.name] = value
         elif not (isinstance(value, tuple) and not value):

@@ -126,7 +126,11 @@ PROBLEMS = {
         "total": ("int", "", 1, WHOLE),
     },
     "BalanceProblem": {"label_counts": ("i8", "nb", 0, 10**9), "size": CHOICE["size"]},
-    "CoverageProblem": {"similarity": ("f8 f4", "rn", -REAL, REAL), "size": CHOICE["size"]},
+    "CoverageProblem": {
+        "similarity": ("f8 f4", "rn", -REAL, REAL),
+        "costs": CHOICE["costs"],
+        "size": CHOICE["size"],
+    },
     "ScheduleProblem": {
         "available": ("b1", "tn", 0, 1),
         "counts": ("i8", "n", 0, 1 << 31),
@@ -157,6 +161,13 @@ PROBLEMS = {
         "excluded": ("float", "", 0, 1),
     },
     "DispersionProblem": {"distances": ("f8 f4", "nn", 0, REAL), **CHOICE},
+    "QuadraticProblem": {
+        "quadratic": ("f8", "nn", -REAL, REAL),
+        "sense": ("max", "min"),
+        "constant": ("float", "", -REAL, REAL),
+        "clients": CHOICE["clients"],
+        "size": CHOICE["size"],
+    },
     "PointDispersionProblem": {"points": ("f8", "nd", -REAL, REAL), "metric": ("euclidean", "hellinger"), **CHOICE},
     "KindDispersionProblem": {"distances": ("f8", "kk", 0, REAL), "kinds": ("i8", "n", 0, "k"), **CHOICE},
 }
@@ -175,6 +186,7 @@ SELECTIONS = {
     "DispersionProblem",
     "PointDispersionProblem",
     "KindDispersionProblem",
+    "QuadraticProblem",
 }
 
 
@@ -250,6 +262,10 @@ SEARCH = {
     "form_cut_member": (-(1 << 10), CLIENTS, None, 2),
     "form_row": (0, MULTIPLIER - 1, None, 3),
     "price": (0, MULTIPLIER - 1, None),
+    "pool": (0, "n", None),
+    "vetoed": (0, "n", None),
+    "diverse": (1, CLIENTS, None),
+    "curved": (0, "forms", None),
 }
 STAGES = {
     "stage_ids": (0, "n", None, 1),
@@ -289,6 +305,8 @@ SCHEMAS = {
     "dispersion": (1, "DispersionProblem", "costs", 900, SEARCH),
     "rlt": (1, "DispersionProblem", "costs", 900, SEARCH | STAGES),
     "kinds": (1, "KindDispersionProblem", "costs", 900, SEARCH),
+    "quadratic": (1, "QuadraticProblem", "quadratic", 900, SEARCH),  # as the problem says, 1 or -1
+    "quadratic-rlt": (1, "QuadraticProblem", "quadratic", 900, SEARCH | STAGES),
 }
 
 
@@ -306,6 +324,8 @@ def validated(kind, problem, grid, arrays):
         arrays = arrays | {"form_cut": [], "form_cut_member": [], "form_cut_start": none, "form_cut_member_start": none}
     if "price" in rules:  # left out where no node, or no form, has one
         arrays = {"price": [], **arrays}
+    if "pool" in rules:  # left out where nothing is listed
+        arrays = {"pool": [], "vetoed": [], "diverse": [], "curved": [], **arrays}
     if "form_row" in rules and not {"form_row", "form_row_start"} & set(arrays):
         arrays = arrays | {"form_row": [], "form_row_start": [0] * len(arrays.get("form_ids_start", ()))}
     need(set(arrays) == set(rules), f"the arrays must be {', '.join(sorted(rules))}")
@@ -375,9 +395,12 @@ def afford_all(kind, problem, given):
             afford(n * n * (len(problem.label_counts[0]) + 64), f"{n} clients' label counts")
         sizes, pairs = list(map(len, forms)), entries("form_better") + entries("form_dominated")
         steps = sum(k**3 // 6 + k**2 * (1 + len(row) // 3) for k, row in zip(sizes, given.form_row))
+        steps += sum(sizes[number] ** 3 // 16 for number in set(given.curved))  # packed: some numbers at a step
         steps += sum(sizes[number] ** 2 for number in given.form if number >= 0) + len(given.origin) * (n + 4096)
         steps += 16 * n * (n + pairs) + 64 * entries("form_cut_member") + n * len(given.price)
         steps += n * sum(16 * n + len(factor) for factor in known.get("stage_factor", []))
+        many = len(given.pool) + len(given.vetoed)
+        steps += many * (problem.size + 64 + (len(given.origin) if given.diverse else 0))
         afford(steps, f"{len(given.origin)} nodes with {len(forms)} forms of {n} clients")
 
 
@@ -629,6 +652,11 @@ class Data:
         least = 2 * self.w * Fraction(sum(gains[k] for k in ones) + sum(others), self.fine) + self.c[j] - self.c[i]
         return least > 0 or (least == 0 and self.order[i] < self.order[j])
 
+    def only(self, state):
+        """Return the only selection that is left, in rising order."""
+        ones = tuple(i for i, known in enumerate(state) if known == ONE)
+        return ones if len(ones) == self.m else tuple(i for i, known in enumerate(state) if known != ZERO)
+
     def settled(self, state):
         """Return the value of the only selection left, -inf where there is none; None where there are several."""
         if state is None:
@@ -745,6 +773,55 @@ class Sides:
         return state
 
 
+class Listed:
+    """Selections that the goal is not about: the members of a pool, best first, and those that a veto has refused.
+
+    Of every other selection the search must say that it is worth no more than the goal; or, where each member has d
+    clients that are not in a better one, that it shares all but fewer than d with a member that is worth no less.
+    """
+
+    def __init__(self, data, rules, given, unit):
+        m, self.apart = data.m, (given.diverse or [1])[0]
+        need(len(given.diverse) <= 1, "members differ in more than one number of clients")
+        need(len(given.pool) % m == len(given.vetoed) % m == 0, f"listed selections do not have {m} clients each")
+        self.pool, refused = ([tuple(x[k : k + m]) for k in range(0, len(x), m)] for x in (given.pool, given.vetoed))
+        both = [*self.pool, *refused]
+        self.values, self.refused, self.any = list(map(data.value, self.pool)), set(refused), bool(both)
+        self.most = list(map(data.value, both))
+        need(all(i < j for chosen in both for i, j in pairwise(chosen)), "listed clients are not in rising order")
+        need(len(set(both)) == len(both), "a selection is listed twice")
+        for chosen in both:
+            among = set(chosen)
+            kept = all(known == FREE or (known == ONE) == (i in among) for i, known in enumerate(rules.start))
+            kept = kept and all(sum(row[i] for i in chosen) <= limit for row, limit, _ in rules.rows)
+            need(kept, f"the listed selection {list(chosen)} does not keep the side constraints")
+        spare = 2 * data.error / unit
+        need(all(a + spare >= b for a, b in pairwise(self.values)), "the pool is not listed best first")
+        if self.apart > 1:
+            ends = ((one, other) for k, one in enumerate(self.pool) for other in self.pool[:k])
+            need(all(self.differ(*each) >= self.apart for each in ends), "members differ in too few clients")
+        self.worth = dict(zip(self.pool, self.values))
+
+    @staticmethod
+    def differ(one, other):
+        """Return how many clients of one selection are not in another."""
+        return len(set(one) - set(other))
+
+    def excepts(self, chosen, value):
+        """Whether the goal is not about a selection."""
+        if chosen in self.refused or chosen in self.worth:
+            return True
+        near = (v for other, v in self.worth.items() if self.apart > 1 and self.differ(chosen, other) < self.apart)
+        return any(value <= v for v in near)
+
+    def best(self, best, value, goal, chosen):
+        """Return the best value of selections that are not listed, after one more."""
+        if value <= goal or not self.any:
+            return max(best, value)
+        need(self.excepts(chosen, value), f"{list(chosen)} is worth more than the goal, and is not listed")
+        return best
+
+
 class Form:
     """Multipliers that leave no selection worth less, and make the objective concave where the shares' sum is fixed."""
 
@@ -787,8 +864,10 @@ class Form:
             self.matrix[i][i] -= diagonal[i] + room
             self.linear[i] += diagonal[i] + room
         # u 1' + 1 u' + t 11' vanishes where shares sum to 0: less the matrix it must have no negative eigenvalue.
-        a = ([u[i] + u[j] + t - self.matrix[i][j] for j in range(i + 1)] for i in range(n))
-        need(n < 2 or is_positive_semidefinite(a), "the multipliers do not make the objective concave")
+        a = [[u[i] + u[j] + t - self.matrix[i][j] for j in range(i + 1)] for i in range(n)]
+        self.bends = bends(a) if number in given.curved and n > 1 else None
+        is_concave = n < 2 or self.bends is not None or cholesky(a, 40, 1) is not None
+        need(is_concave, "the multipliers do not make the objective concave")
 
     def add_cuts(self, cuts, members):
         """Add t (b's - k) (b's - k - 1) for each cut: as b's is a whole number it is never negative."""
@@ -832,6 +911,31 @@ class Form:
                 slope[ids[k]] -= 2 * half * grain
         return base, slope
 
+    def fix(self, most, tangent, ends, state, point, goal, grain):
+        """Fix the clients of whom a tangent closes one side; False where that leaves nothing.
+
+        With another side the tangent loses what lies between the gradient's entries. Of a curved form the objective is
+        the tangent less z'Az, z = s - y, whose parts sum to 2 in absolute value for each open place: with X of `bends`
+        (|z_i| - e)^2 / |X_i|^2 is no more than that, where the residual of X gives e. In multiples of 1 / grain^2.
+        """
+        (lower, upper), slope, spare = ends, tangent[1], most - goal * grain**2
+        norms, steepest, bits, digits = self.bends or ([0] * len(self.ids), 0, 0, 0)
+        error = (self.open * grain * steepest >> digits) + 1
+
+        def bend(away, norm):
+            return (max(away - error, 0) ** 2 << 2 * (digits - bits)) // norm if norm else 0
+
+        for i, share, norm in zip(self.ids, point, norms):
+            if state[i] == FREE:
+                top = slope[i] >= lower
+                without = grain * (slope[i] - upper if top else 0) + bend(share, norm)
+                having = grain * (0 if top else lower - slope[i]) + bend(grain - share, norm)
+                if min(without, having) >= spare:
+                    return False
+                if max(without, having) >= spare:
+                    state[i] = ONE if without >= spare else ZERO
+        return True
+
     def imply(self, state, fresh):
         """Fix what follows from clients just fixed, or say that it contradicts."""
         while fresh:
@@ -845,28 +949,92 @@ class Form:
         return True
 
 
-def is_positive_semidefinite(rows):
-    """Whether a whole-number matrix (its lower half, row by row) has certainly no negative eigenvalue.
+def packed(values, wide):
+    """Return the whole number that has these at a distance of so many bytes: its multiples are those of all at once."""
+    half = 1 << 8 * wide - 1
+    joined = b"".join([(value + half).to_bytes(wide, "little") for value in values])
+    return int.from_bytes(joined, "little") - half * repeated(len(values), wide)
 
-    With L in multiples of 2^-40, z'Az = |L'z|^2 + z'(A - LL')z, and the rest, known exactly, must be dominated by its
-    diagonal. L is the Cholesky factor of A - 1, rounded, but wherever it came from the argument would hold.
+
+def unpacked(number, count, wide):
+    """Return so many values that a number has at a distance of so many bytes, each less than half of these."""
+    half = 1 << 8 * wide - 1
+    joined = (number + half * repeated(count, wide)).to_bytes(count * wide, "little")
+    return [int.from_bytes(joined[k : k + wide], "little") - half for k in range(0, count * wide, wide)]
+
+
+@functools.cache
+def repeated(count, wide):
+    """Return so many ones at a distance of so many bytes."""
+    return ((1 << 8 * wide * count) - 1) // ((1 << 8 * wide) - 1)
+
+
+def cholesky(rows, bits, lift):
+    """Return L in multiples of 2^-bits, for which A - LL' has certainly no negative eigenvalue; None where it may have.
+
+    Of A the lower half is given, in whole numbers. z'Az = |L'z|^2 + z'(A - LL')z, and the rest, known exactly, must be
+    dominated by its diagonal. L is the Cholesky factor of A - lift, rounded, but wherever it came from the argument
+    would hold. While no row's squares exceed the diagonal no sum of products does, by Cauchy and Schwarz: so columns
+    can be packed.
     """
-    factor, room, off, bits = [], [], [], 40
-    for i, given in enumerate(rows):
-        row = []
-        off.append(0)
-        for j, other in enumerate(factor):
-            left = (given[j] << 2 * bits) - sum(map(mul, row, other))
-            row.append((2 * left + other[j]) // (2 * other[j]))
-            for k in (i, j):
-                off[k] += abs(left - row[j] * other[j])
-        left = (given[i] << 2 * bits) - sum(map(mul, row, row))
-        if left >> 2 * bits < 2:
-            return False
-        row.append(math.isqrt(left - (1 << 2 * bits)))
-        room.append(left - row[i] ** 2)
-        factor.append(row)
-    return all(r >= o for r, o in zip(room, off))
+    n, largest, block = len(rows), max((abs(x) for row in rows for x in row), default=0), 64
+    wide = (largest.bit_length() + 2 * bits + 11) // 8
+    rest, least, off = [row[-1] << 2 * bits for row in rows], (lift + 1) << 2 * bits, [0] * n
+    factor, columns, room = [[] for _ in rows], [], []
+    for j in range(n):
+        at = 8 * wide * (j % block)  # columns begin at the row of the last multiple of a block
+        if at == 0 and j:
+            columns = [rounded(column, 8 * wide * block) for column in columns]
+        products = unpacked(rounded(sum(map(mul, factor[j], columns)), at), n - j, wide)
+        if rest[j] < least:
+            return None
+        pivot = math.isqrt(rest[j] - (lift << 2 * bits))
+        room.append(rest[j] - pivot**2)
+        column = [pivot]
+        for i in range(j + 1, n):
+            left = (rows[i][j] << 2 * bits) - products[i - j]
+            entry = (2 * left + pivot) // (2 * pivot)
+            lost = abs(left - entry * pivot)
+            off[i] += lost
+            off[j] += lost
+            rest[i] -= entry * entry
+            column.append(entry)
+        if min(rest[j + 1 :], default=least) < least:
+            return None
+        for i, entry in enumerate(column, j):
+            factor[i].append(entry)
+        columns.append(packed(column, wide) << at)
+    return factor if all(r >= o for r, o in zip(room, off)) else None
+
+
+def rounded(number, bits):
+    """Return a number without its last bits, to the nearest."""
+    return (number + (1 << bits - 1)) >> bits if bits else number
+
+
+def bends(a):
+    """Return squares of the columns of X, the most that a column of L may lose, and the bits of L and of X; or None.
+
+    L, which rises no higher than 2^30 with its bits, has A - LL' without negative eigenvalue, and LX is the identity
+    but for half of L's diagonal in units of X's last bit. X is in units of 2^(bits - digits).
+    """
+    highest, n, digits = max(row[-1] for row in a), len(a), 60
+    bits = 30 - (max(highest, 1).bit_length() + 1) // 2
+    factor = cholesky(a, bits, (n * (math.isqrt(max(highest, 0)) + 1) >> bits + 1) + 1)
+    if factor is None:
+        return None
+    steepest, norms, rows, most = max(row[-1] for row in factor), [0] * n, [], 1 << 48
+    wide = (n.bit_length() + 31 + 48 + 10) // 8
+    for i, row in enumerate(factor):
+        pivot = row.pop()
+        values = [(pivot - 2 * x) // (2 * pivot) for x in unpacked(sum(map(mul, row, rows)), i, wide)]
+        values.append(((2 << digits) + pivot) // (2 * pivot))
+        if max(map(abs, values)) >= most:
+            return None
+        for k, value in enumerate(values):
+            norms[k] += value * value
+        rows.append(packed(values, wide))
+    return norms, steepest, bits, digits
 
 
 def shares_of_nodes(given):
@@ -939,6 +1107,7 @@ def check_dispersion(problem, unit, given):
     need(len(node) == len(given.origin), "two nodes lie at one place")
     need(all(origin < 2 * k for origin, k in node.items()), "a node lies above itself")
     points, rules = shares_of_nodes(given), Sides(problem, data.n, data.m, given)
+    listed = Listed(data, rules, given, unit)
 
     def bound(tangent, state):
         """A bound of what agrees with a state, times grain^2; the gradient's entries where the best selection ends."""
@@ -952,18 +1121,16 @@ def check_dispersion(problem, unit, given):
         client, kept, found = given.client[k], None, []
         if given.form[k] >= 0:
             kept = form(given.form[k])
-            need(not rules.any or kept.is_plain, "beside side constraints no client follows another")
+            plain = kept.is_plain or not (rules.any or listed.any)
+            need(plain, "beside side constraints, or listed selections, no client follows another")
             tangent = rules.charge(kept.tangent(points[k], state, grain), k, grain)
             most, lower, upper = bound(tangent, state)
-            loss = -((goal * grain**2 - most) // grain)  # what closes the other side of a client
-            if loss <= 0:
+            if most <= goal * grain**2:
                 return []
-            state, above, slope = bytearray(state), (*above, tangent), tangent[1]
+            state, above = bytearray(state), (*above, tangent)
             need(len(above) * data.n <= NUMBERS, f"the tangents above a node have more than {NUMBERS} numbers")
-            for i in (i for i, known in enumerate(state) if known == FREE):
-                top = slope[i] >= lower
-                if (slope[i] - upper if top else lower - slope[i]) >= loss:
-                    state[i] = ONE if top else ZERO
+            if not kept.fix(most, tangent, (lower, upper), state, points[k], goal, grain):
+                return []
             if not kept.imply(state, [i for i, known in enumerate(state) if known != FREE]):
                 return []
             state = rules.keep(state)
@@ -984,13 +1151,31 @@ def check_dispersion(problem, unit, given):
     while stack:
         origin, state, above = stack.pop()
         if (value := data.settled(state := rules.keep(state))) is not None:
-            best = max(best, value)
+            best = listed.best(best, value, goal, data.only(state or b""))
         elif origin in node:
             stack += sides(node[origin], state, above)
         else:
             closed = any(bound(tangent, state)[0] <= goal * grain**2 for tangent in reversed(above))
             need(closed, f"no node lies at {origin}, and no tangent closes it")
-    return best * unit + data.error
+    problem.listed = listed.pool, listed.values, listed.refused, goal * unit + data.error, unit
+    return max([best, *listed.most]) * unit + data.error
+
+
+def as_dispersion(problem):
+    """Give a quadratic problem distances, none of them below 0, and costs; return what its bounds say about itself.
+
+    A pair is moved in doubles; the most that rounding takes from one is allowed for in every pair.
+    """
+    sign, m, n = 1 if problem.sense == "max" else -1, problem.size, len(problem.quadratic)
+    need(n <= CLIENTS, "the problem is out of range")
+    signed = [[sign * x for x in row] for row in problem.quadratic]
+    least = min([0.0, *(x for i, row in enumerate(signed) for x in row[:i] + row[i + 1 :])])
+    problem.costs, problem.weight = [-row[i] for i, row in enumerate(signed)], 1.0
+    problem.distances = [[0.0 if i == j else x - least for j, x in enumerate(row)] for i, row in enumerate(signed)]
+    pairs = {x for i, row in enumerate(signed) for x in row[:i] + row[i + 1 :]}
+    lost = max((abs(Fraction(x) - Fraction(least) - Fraction(x - least)) for x in pairs), default=0)
+    moved = m * (m - 1) * (Fraction(least) + lost)
+    return lambda proved: sign * (proved + moved) + Fraction(problem.constant)
 
 
 def check_balance(problem, unit, given):
@@ -1009,6 +1194,7 @@ def check_balance(problem, unit, given):
     bound = Fraction(rest * (classes - rest), classes * fewest**2)
     if not given.level:
         return bound
+    need(not given.pool and not given.vetoed, "certificates of balance list no selections")
     need(len(given.level) == 1, "more than one level is given")
     (level,), (fine,) = given.level, given.fine
     beta = [[classes * a - q for a in row] for row, q in zip(counts, samples)]
@@ -1057,13 +1243,15 @@ class Trail:
 def check_coverage(problem, unit, given):
     """For any u, max over S of s <= u + sum over S of max(0, s - u): a bound, summed over rows, of the m best sums.
 
-    Similarities are rounded up. Of candidates alike in every row one serves for all, where m are left. Side constraints
-    are left out.
+    Similarities are rounded up, costs down. Of candidates alike in every row one serves for all, where m are left and
+    all costs are the same. Side constraints are left out.
     """
     rows, m, (goal,) = len(problem.similarity), problem.size, given.goal
     reach = max(abs(x) for row in problem.similarity for x in row)
     widest = int(Fraction(reach) / unit) + 1 + max(map(abs, given.multiplier), default=0)
-    need(widest * rows < 1 << 61, "the grid is too fine for the problem's numbers")
+    charged = m * (int(Fraction(max(map(abs, problem.costs))) / unit) + 1)
+    need(widest * rows + charged < 1 << 61, "the grid is too fine for the problem's numbers")
+    cost = [math.floor(Fraction(c) / unit) for c in problem.costs]
     worth = [[math.ceil(Fraction(x) / unit) for x in column] for column in zip(*problem.similarity)]
     n, alike, node = len(worth), {}, {origin: k for k, origin in enumerate(given.origin)}
     need(m <= n and max(given.client, default=0) < n, "a candidate is out of range")
@@ -1073,13 +1261,13 @@ def check_coverage(problem, unit, given):
     first = list(accumulate(given.looks, initial=0))
     for j, column in enumerate(worth):
         alike.setdefault(tuple(column), j)
-    kept = set(alike.values()) if len(alike) >= m else set(range(n))
+    kept = set(alike.values()) if len(alike) >= m and len(set(cost)) == 1 else set(range(n))
     trail = Trail(bytearray(FREE if j in kept else ZERO for j in range(n)), m)
     best, stack, state = goal, [(-1, 0, None, None)], trail.state
 
     def look(u):
         """Fix the candidates whose other side is closed; False where all is."""
-        rho = {j: sum(s - v for s, v in zip(worth[j], u) if s > v) for j in range(n) if state[j] != ZERO}
+        rho = {j: sum(s - v for s, v in zip(worth[j], u) if s > v) - cost[j] for j in range(n) if state[j] != ZERO}
         free, missing = sorted((rho[j] for j in rho if state[j] == FREE), reverse=True), m - state.count(ONE)
         loss = sum(u) + sum(rho[j] for j in rho if state[j] == ONE) + sum(free[:missing]) - goal
         for j in [j for j in rho if state[j] == FREE]:
@@ -1098,7 +1286,7 @@ def check_coverage(problem, unit, given):
         if not trail.is_open():
             chosen = [j for j in range(n) if state[j] == ONE or (state[j] == FREE and state.count(ONE) < m)]
             if len(chosen) == m:
-                best = max(best, sum(map(max, zip(*(worth[j] for j in chosen)))))
+                best = max(best, sum(map(max, zip(*(worth[j] for j in chosen)))) - sum(cost[j] for j in chosen))
             continue
         need(k is not None and given.client[k] >= 0, "a side is missing, or a node is open and has no sides")
         for side in (ZERO, ONE):
@@ -1184,6 +1372,8 @@ CHECKS = {
     "dispersion": check_dispersion,
     "kinds": check_dispersion,
     "rlt": check_dispersion,
+    "quadratic": check_dispersion,
+    "quadratic-rlt": check_dispersion,
 }
 
 
@@ -1200,22 +1390,30 @@ def check(problem, kind, digest, bound, grid, arrays):
     need(isinstance(bound, float) and math.isfinite(bound), f"the bound {bound!r} is no number")
     given, unit = validated(kind, problem, grid, arrays), Fraction(2) ** grid
     afford_all(kind, problem, given)
-    sign, claim = SCHEMAS[kind][0], Fraction(bound)
+    sign, claim, units = SCHEMAS[kind][0], Fraction(bound), lambda proved: proved
     if kind == "kinds":  # clients of a kind differ in their costs alone: the same problem with a row for each client
         need(len(problem.kinds) <= 1 << 11, "too many clients for a row each")
         h, of = problem.distances, problem.kinds
         problem.distances = [[0.0 if i == j else h[a][b] for j, b in enumerate(of)] for i, a in enumerate(of)]
     try:
-        proved = CHECKS[kind](problem, unit, given)
-        if kind in ("dispersion", "kinds", "rlt") and proved > claim:
-            proved = attainable(problem, proved)
-        safe = float(proved)
+        if problem.type == "QuadraticProblem":
+            sign, units = 1 if problem.sense == "max" else -1, as_dispersion(problem)
+            problem.units = units
+        proved = units(found := CHECKS[kind](problem, unit, given))
+        if CHECKS[kind] is check_dispersion and sign * proved > sign * claim:
+            proved = units(attainable(problem, found))
+        float(proved)
     except ArithmeticError as error:
         raise Refused(f"the numbers leave the range of those computed with: {error}") from error
-    if sign * Fraction(safe) < sign * proved:
-        safe = math.nextafter(safe, sign * math.inf)
+    safe = away(proved, sign)
     need(sign * proved <= sign * claim, f"the certificate claims {bound!r}, but proves only {safe!r}")
     return safe
+
+
+def away(value, sign):
+    """Return the nearest double that is not on the wrong side of a bound."""
+    near = float(value)
+    return math.nextafter(near, sign * math.inf) if sign * Fraction(near) < sign * value else near
 
 
 def of_files(problem_path, certificate_path):
@@ -1234,6 +1432,18 @@ def of_files(problem_path, certificate_path):
 def check_files(problem_path, certificate_path):
     """Return the bound that is proved of a problem's file by a certificate's."""
     return check(*of_files(problem_path, certificate_path))
+
+
+def pool_lines(problem):
+    """Return what was proved of listed selections, in lines: those that follow from a search with a pool."""
+    pool, values, refused, others, unit = vars(problem).get("listed", ([], [], set(), 0, 1))
+    if not pool and not refused:
+        return []
+    ids, units = vars(problem).get("clients", range(len(problem.costs))), vars(problem).get("units", lambda x: x)
+    lines = [f"  worth {float(units(v * unit))!r}: {[ids[i] for i in chosen]}" for chosen, v in zip(pool, values)]
+    lines += [f"  refused by a veto: {[ids[i] for i in chosen]}" for chosen in sorted(refused)]
+    sign = -1 if vars(problem).get("sense") == "min" else 1
+    return [f"every selection but {len(lines)} is no better than {away(units(others), sign)!r}:", *lines]
 
 
 DAMAGE = (zipfile.BadZipFile, zlib.error, struct.error, MemoryError, EOFError, SyntaxError, RuntimeError)
@@ -1256,6 +1466,8 @@ def main(arguments):
         given = of_files(*arguments)
         bound, of_whole = check(*given), given[1] == "allocation" and given[-1]["whole"] == [1]
         say(f"verified: the bound {bound!r} is proved{' for decisions in whole numbers alone' if of_whole else ''}")
+        for line in pool_lines(given[0]):
+            say(line)
     except Refused as error:
         say(f"REFUSED: {error}")
         return 3

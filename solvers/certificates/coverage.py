@@ -3,9 +3,10 @@ r"""Checker of a search over the selections of a coverage problem, in whole numb
 Similarities are rounded up to multiples of 2^grid, so that no selection is worth more than before. With any multiplier
 :math:`u_i` of each row, candidate j is worth :math:`\rho_j = \sum_i \max(0, s_{ij} - u_i)` and a selection at most
 :math:`\sum_i u_i + \sum_{j \in S} \rho_j`, since :math:`\max_{j \in S} s_{ij} \le u_i + \sum_{j \in S} \max(0, s_{ij}
-- u_i)`. So the sum of the m largest is a bound, and a candidate is fixed where the bound closes its other side. Of
-candidates that are alike in every row the first one serves for all, where enough are left. Side constraints are not
-read: the bound is of all selections of m candidates.
+- u_i)`. What a candidate costs, rounded down, is taken off its worth. So the sum of the m largest is a bound, and a
+candidate is fixed where the bound closes its other side. Of candidates that are alike in every row
+the first one serves for all, where enough are left. Side constraints are not read: the bound is of all selections of m
+candidates.
 """
 
 from __future__ import annotations
@@ -37,13 +38,18 @@ class _Search:
         most = int(Fraction(largest) / Fraction(2) ** grid) + 1
         multipliers = arrays["multiplier"]
         most += max(int(multipliers.max(initial=0)), -int(multipliers.min(initial=0)))
-        if most * rows >= _LARGEST:
+        costs = np.asarray(problem.costs, dtype=np.float64)
+        charged = self.size * (int(Fraction(float(np.abs(costs).max())) / Fraction(2) ** grid) + 1)
+        if most * rows + charged >= _LARGEST:
             raise CertificateError(f"the grid 2^{grid} is too fine for the problem's numbers")
         values = given.T.astype(np.float64)
         whole = np.ceil(np.ldexp(values, -grid))
         # Scaling down may lose what is below the smallest double; scaling up again does not.
         whole += np.ldexp(whole, grid) < values
         self.worth = np.ascontiguousarray(whole, dtype=np.int64)
+        least = np.floor(np.ldexp(costs, -grid))
+        least -= np.ldexp(least, grid) > costs
+        self.cost: Integers = least.astype(np.int64)
         (self.goal,), self.client, looks = arrays["goal"].tolist(), arrays["client"].tolist(), arrays["looks"]
         if multipliers.size != int(looks.sum()) * rows:
             raise CertificateError("there is not one multiplier for each row at each look")
@@ -56,18 +62,19 @@ class _Search:
             raise CertificateError("two nodes lie on the same side of one, or one lies above itself")
 
     def start(self) -> States:
-        """Leave out what is like a candidate before it, where at least as many are left as are selected."""
+        """Leave out what is like a candidate before it, where enough are left and all candidates cost the same."""
         first: dict[bytes, int] = {}
         for j, row in enumerate(self.worth):
             first.setdefault(row.tobytes(), j)
-        state = np.full(self.n, ZERO if len(first) >= self.size else FREE, dtype=np.int8)
+        merges = len(first) >= self.size and (self.cost == self.cost[0]).all()
+        state = np.full(self.n, ZERO if merges else FREE, dtype=np.int8)
         state[list(first.values())] = FREE
         return state
 
     def look(self, u: Integers, state: States) -> States | None:
         """Return a state with the candidates fixed whose other side the multipliers close; None if they close it."""
         rest = np.flatnonzero(state != ZERO)
-        rho = np.maximum(self.worth[rest] - u, 0).sum(axis=1)
+        rho = np.maximum(self.worth[rest] - u, 0).sum(axis=1) - self.cost[rest]
         is_free = state[rest] == FREE
         missing = self.size - int((~is_free).sum())
         free = np.sort(rho[is_free])[::-1].tolist()
@@ -92,7 +99,7 @@ class _Search:
         if missing < 0 or missing > free.size:
             return int(self.goal)
         chosen = np.concatenate([ones, free]) if missing else ones
-        return sum(self.worth[chosen].max(axis=0).tolist())
+        return sum(self.worth[chosen].max(axis=0).tolist()) - sum(self.cost[chosen].tolist())
 
     def walk(self) -> int:
         """Return a number that no selection is worth more than, in units of the grid."""

@@ -99,6 +99,10 @@ _SEARCH = {
     "form": Array(-1, "last form"),
     "point": Array(0, POINT),
     "price": Array(0, MULTIPLIER - 1, optional=True),
+    "pool": Array(0, "last", optional=True),
+    "vetoed": Array(0, "last", optional=True),
+    "diverse": Array(1, CLIENTS, optional=True),
+    "curved": Array(0, "last form", optional=True),
 }
 
 _STAGES = {
@@ -114,6 +118,8 @@ SCHEMAS: dict[str, Schema] = {
     "dispersion": Schema("DispersionProblem", _SEARCH, (-900, 900)),
     "kinds": Schema("KindDispersionProblem", _SEARCH, (-900, 900), "kinds"),
     "rlt": Schema("DispersionProblem", _SEARCH | _STAGES, (-900, 900)),
+    "quadratic": Schema("QuadraticProblem", _SEARCH, (-900, 900)),
+    "quadratic-rlt": Schema("QuadraticProblem", _SEARCH | _STAGES, (-900, 900)),
     "points": Schema(
         "PointDispersionProblem",
         {

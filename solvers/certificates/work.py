@@ -30,7 +30,7 @@ def afford(kind: str, problem: Any, arrays: Mapping[str, Integers]) -> None:
         steps = n * (rows * (int(arrays["looks"].sum()) + 1) + 4 * arrays["origin"].size) + 4096 * arrays["origin"].size
         most = _MANY
     elif "form_ids" in arrays:
-        steps, most = _of_search(n, arrays), _MANY
+        steps, most = _of_search(n, arrays) + listed_steps(arrays["origin"].size, arrays, int(problem.size)), _MANY
         if kind == "balance" and n * n * (problem.label_counts.shape[1] + 64) > _STEPS:
             steps = n * n * problem.label_counts.shape[1] << 32
     if steps > most:
@@ -44,11 +44,18 @@ def _of_search(n: int, arrays: Mapping[str, Integers]) -> int:
         raise CertificateError(f"the forms of the certificate have more than {NUMBERS} numbers")
     formed, nodes = arrays["form"][arrays["form"] >= 0], arrays["origin"].size
     steps = sum(k**3 // 6 + k**2 * (1 + 16 * row // 3) for k, row in zip(sizes, rows, strict=True))
+    steps += sum(2 * sizes[k] ** 3 for k in np.unique(arrays["curved"]).tolist())
     steps += sum(count * sizes[k] ** 2 for k, count in enumerate(np.bincount(formed, minlength=len(sizes)).tolist()))
     steps += nodes * (n + 8192) + n * (n + arrays["price"].size)
     steps += 16 * n * (arrays["form_better"].size + arrays["form_dominated"].size)
     stages = arrays["stage_halvings"].size if "stage_halvings" in arrays else 0
     return int(steps + n * (16 * n * stages + (arrays["stage_factor"].size if stages else 0)))
+
+
+def listed_steps(nodes: int, arrays: Mapping[str, Integers], size: int) -> int:
+    """Steps that the selections which a certificate lists add: their values, and comparisons at every node."""
+    many = arrays["pool"].size + arrays["vetoed"].size
+    return int(many * (size + 64) + (nodes * many if arrays["diverse"].size else 0))
 
 
 def _clients(problem: Any) -> int:

@@ -1,4 +1,4 @@
-"""Tangent bounds in whole numbers: the problem rounded to a grid, multipliers on it, concavity seen exactly.
+"""Linearisation bounds in whole numbers: the problem rounded to a grid, multipliers on it, concavity seen exactly.
 
 Sums of 64 bits are bounded by what `solvers.certificates.schema` and `Rounded.of` leave possible: at most 2^16 clients,
 numbers of the rounded problem below 2^40 of which m² sum to less than 2^61, multipliers below 2^40 and each pair's
@@ -76,7 +76,7 @@ class Rounded:
         return int(self.pair[np.ix_(chosen, chosen)].sum()) - int(self.cost[chosen].sum())
 
 
-class Form:
+class WholeForm:
     """One set of multipliers where ``ones`` are chosen and ``ids`` open, made concave there.
 
     The diagonal is raised by ``room``, which must suffice; by twice what that takes where it is left out, and 64, since
@@ -211,6 +211,46 @@ def level(a: Integers) -> int:
             break
         return added + math.ceil(1.0001 * row)
     raise CertificateError("the multipliers do not make the objective concave")
+
+
+def curvatures(matrix: Integers) -> NDArray[np.float64]:
+    r"""Return c for which ``−zᵀ matrix z ≥ cᵢ zᵢ²`` for every i and all z that sum to 0; zeros where none is certain.
+
+    With A as in `excess`, L a factor for which :math:`A - L L^\top` is semidefinite, and any X near :math:`L^{-1}`,
+    :math:`z_i = (L^{-1} e_i)^\top L^\top z`, so that c is :math:`1 / |L^{-1} e_i|^2`. Of that the residual
+    :math:`R = I - L X` knows: :math:`L^{-1} = X + X (I - R)^{-1} R`. Sums are allowed for as in `level`.
+    """
+    n = len(matrix)
+    none, eps = np.zeros(n), 2.0**-52
+    if n < 2:
+        return none
+    means = matrix.sum(axis=1) / n
+    u = np.rint(means - means.mean() / 2).astype(np.int64)
+    whole = u[:, None] + u + largest_of(matrix) // n - matrix
+    if largest_of(whole) >= 1 << 52 or int(whole.diagonal().min()) <= 0:
+        return none
+    a, index = whole.astype(np.float64), np.arange(n)
+    roots = np.sqrt(a.diagonal())
+    lift = math.ceil(2 * (n + 8) * eps * float(roots.max() * roots.sum()))
+    a[index, index] -= lift
+    try:
+        factor = np.linalg.cholesky(a)
+        inverse = np.linalg.solve(factor, np.eye(n))
+    except np.linalg.LinAlgError:
+        return none
+    lengths = np.sqrt((factor * factor).sum(axis=1))
+    hidden = (n + 8) * eps * lengths * lengths.sum()
+    if not float((np.abs(a - factor @ factor.T).sum(axis=1) + hidden).max()) <= 0.999 * lift:
+        return none
+    norms = np.sqrt((inverse * inverse).sum(axis=0))
+    residual = factor @ inverse
+    residual[index, index] -= 1.0
+    off = np.sqrt((residual * residual).sum(axis=0)) + (n + 8) * eps * float(lengths.sum()) * norms + n * eps
+    total = float(np.sqrt((off * off).sum()))
+    if not total < 0.5:
+        return none
+    reach = (norms + float(np.sqrt((norms * norms).sum())) * off / (1 - total)) * (1 + (2 * n + 16) * eps)
+    return (1 - 16 * eps) / reach**2 if np.isfinite(reach).all() else none
 
 
 def part_of(arrays: Mapping[str, Any], name: str, index: int) -> Integers:

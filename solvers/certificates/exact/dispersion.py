@@ -11,6 +11,9 @@ tangent, and the client on whom it branched. Everything that follows is computed
   are chosen whose share at its point is 1. There the multipliers of products with them are left out: the rest is
   concave still, since O no longer changes.
 * **reduced costs**: a client is fixed where the tangent closes the other side.
+* **curvature**: of a form that is said to be curved the objective is the tangent less a square, of which every client
+  has a part that is known from the inverse of a factor: where a client is put far from its share at the point, that
+  closes the side, too.
 * **dominance**: i is chosen whenever j is, where exchanging j for i is never a loss: a pair listed with the
   multipliers, each of them tested in exact arithmetic. Among the best selections the certificate is about the one
   whose clients come first in its order.
@@ -18,6 +21,8 @@ tangent, and the client on whom it branched. Everything that follows is computed
 * **side constraints** are rows of whole numbers that every selection keeps (`solvers.certificates.exact.sides`): they
   fix clients, and close what none of them is left in. A tangent may add what its prices, none of them negative, charge
   for the rows' limits, less what they charge for clients. Beside constraints there is no dominance.
+* **listed selections** (`solvers.certificates.exact.listed`) are those of a pool, which the goal is not about: every
+  other one is worth no more. The bound of all is then what the best of them is worth.
 
 A side that the search does not mention must be closed by a tangent above it. Every tangent closes what is worth at most
 the goal, so that no selection is worth more than the goal or the best of those that were evaluated. A node without
@@ -27,8 +32,8 @@ multipliers only branches.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from types import SimpleNamespace
 from typing import Any
@@ -36,7 +41,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.certificates.exact.concave import FORM, Form, Integers, Rounded, largest_of, part_of
+from solvers.certificates.exact.concave import FORM, Integers, Rounded, WholeForm, curvatures, largest_of, part_of
+from solvers.certificates.exact.listed import Listed
 from solvers.certificates.exact.sides import FREE, ONE, ZERO, Sides
 from solvers.certificates.work import NUMBERS
 from solvers.errors import CertificateError
@@ -97,12 +103,18 @@ class Exchanges:
 
 
 @dataclass(frozen=True)
-class Tangent:
-    """``base`` and the gradient's entries of those chosen bound what a selection is worth, times the grain squared."""
+class Linearisation:
+    """``base`` and the gradient's entries of those chosen bound what a selection is worth, times the grain squared.
+
+    Where the curvature is known, selections without a client are worth ``without`` less at least, and those with it
+    ``having``, in the same units.
+    """
 
     base: int
     gradient: NDArray[Any]
     grain: int
+    without: NDArray[np.float64] | None = None
+    having: NDArray[np.float64] | None = None
 
     def order(self, state: States, size: int) -> tuple[int, int, int]:
         """Return a node's bound, and the gradient's entries between which the best selection ends."""
@@ -111,22 +123,24 @@ class Tangent:
         bound = self.base + self.grain * (_total(chosen) + _total(free[first:]))
         return bound, int(free[first]), int(free[first - 1])
 
-    def charged(self, paid: int, each: NDArray[Any]) -> Tangent:
+    def charged(self, paid: int, each: NDArray[Any]) -> Linearisation:
         """The same bound with what prices of rows charge: for their limits, less what they charge for clients."""
-        return Tangent(self.base + paid * self.grain**2, self.gradient.astype(object) - self.grain * each, self.grain)
+        gradient = self.gradient.astype(object) - self.grain * each
+        return replace(self, base=self.base + paid * self.grain**2, gradient=gradient)
 
     def closes(self, state: States, size: int, goal: int) -> bool:
         """Whether no selection of a node is worth more than the goal."""
         return self.order(state, size)[0] <= goal * self.grain**2
 
 
-class Multipliers:
+class CheckedForm:
     """A form with its products' multipliers as a matrix, and pairs of which the first is chosen whenever the second is.
 
     Its numbers are Python's where sums of them could leave 64 bits for points in units of 1 / ``grain``.
     """
 
-    def __init__(self, form: Form, better: Integers, grain: int) -> None:
+    def __init__(self, form: WholeForm, better: Integers, grain: int, *, is_curved: bool = False) -> None:
+        self.curvatures = curvatures(form.matrix) if is_curved else None
         # Below: at most ``open`` shares are whole, and all of them sum to ``open``; so each gradient's entry is at most
         # grain (linear + 4 open largest), and no sum of `tangent` is more than these.
         largest, linear = largest_of(form.matrix) + largest_of(form.raised[:, 2]), largest_of(form.linear)
@@ -141,7 +155,7 @@ class Multipliers:
         self.better = np.zeros((n, n), dtype=bool)
         self.better[better[:, 0], better[:, 1]] = True
 
-    def tangent(self, point: Integers, state: States) -> Tangent:
+    def tangent(self, point: Integers, state: States) -> Linearisation:
         """Return the tangent at a point, without multipliers of products with those chosen for good."""
         form, grain = self.form, self.grain
         if (point > grain).any() or int(point.sum()) != form.open * grain:
@@ -159,21 +173,38 @@ class Multipliers:
         inner = sum(share * value for share, value in zip(shares.tolist(), towards.tolist(), strict=True))
         gradient = np.zeros(state.size, dtype=self.matrix.dtype)
         gradient[form.ids[rest]] = grain * (self.linear[rest] + 2 * exact[rest].sum(axis=1)) + 2 * towards
-        return Tangent(base * grain**2 - inner, gradient, grain)
+        if self.curvatures is None:
+            return Linearisation(base * grain**2 - inner, gradient, grain)
+        # Where products were left out, nobody's share changes who is in them: the rest is as curved as it was.
+        without, having = np.zeros(state.size), np.zeros(state.size)
+        less = 1 - 2.0**-50
+        without[form.ids], having[form.ids] = (less * away**2.0 * self.curvatures for away in (point, grain - point))
+        return Linearisation(base * grain**2 - inner, gradient, grain, without, having)
 
 
-def fixed(tangent: Tangent, state: States, size: int, goal: int) -> States | None:
+def fixed(tangent: Linearisation, state: States, size: int, goal: int) -> States | None:
     """Return a node's state with the clients fixed whose other side a tangent closes; None if it closes the node."""
     bound, lower, upper = tangent.order(state, size)
     if bound <= goal * tangent.grain**2:
         return None
     missing = -(-(bound - goal * tangent.grain**2) // tangent.grain)  # a loss that closes the other side
-    gradient = tangent.gradient
-    if missing >= 1 << 62 and gradient.dtype != object:  # entries are below 2^61, so that there is none
-        return state
-    top = gradient >= lower
-    sure = (state == FREE) & (np.where(top, gradient - upper, lower - gradient) >= missing)
-    return np.where(sure, np.where(top, ONE, ZERO), state).astype(np.int8)
+    gradient, top = tangent.gradient, tangent.gradient >= lower
+    left = state.copy()
+    if missing < 1 << 62 or gradient.dtype == object:  # else no entry is so large, all are below 2^61
+        sure = (state == FREE) & (np.where(top, gradient - upper, lower - gradient) >= missing)
+        left = np.where(sure, np.where(top, ONE, ZERO), state).astype(np.int8)
+    if tangent.without is None or tangent.having is None:
+        return left
+    spare = bound - goal * tangent.grain**2
+    for i in np.flatnonzero(state == FREE).tolist():
+        slope = int(gradient[i])
+        without = int(tangent.without[i]) + (tangent.grain * (slope - upper) if top[i] else 0)
+        having = int(tangent.having[i]) + (0 if top[i] else tangent.grain * (lower - slope))
+        if min(without, having) >= spare:
+            return None
+        if max(without, having) >= spare:
+            left[i] = ONE if without >= spare else ZERO
+    return left
 
 
 def implied(state: States, better: NDArray[np.bool_]) -> bool:
@@ -206,7 +237,7 @@ class _Search:
     def __init__(self, problem: Any, data: Rounded, arrays: Mapping[str, Integers], left: Integers | None) -> None:
         self.data, self.arrays = data, arrays
         self.exchanges = Exchanges(problem, arrays["order"])
-        self.forms: dict[int, Multipliers] = {}
+        self.forms: dict[int, CheckedForm] = {}
         (self.goal,), (self.grain,) = arrays["goal"].tolist(), arrays["grain"].tolist()
         origins = arrays["origin"].tolist()
         self.node = {origin: node for node, origin in enumerate(origins)}
@@ -220,6 +251,7 @@ class _Search:
         if prices.size not in (0, len(self.sides.limits) * len(origins)):
             raise CertificateError("there is not one price for each row of the constraints at each node")
         self.prices = prices.reshape(len(origins), -1) if prices.size else None
+        self.listed = Listed(data, self.sides, arrays)
 
     def _by_node(self) -> dict[int, Integers]:
         """The nodes' points, which are kept form by form, and there one client after the other."""
@@ -241,7 +273,7 @@ class _Search:
     def walk(self) -> Fraction:
         """Return a number that no selection is worth more than, in units of the problem."""
         best: float = self.goal
-        stack: list[tuple[int, States, tuple[Tangent, ...]]] = [(-1, self.start, ())]
+        stack: list[tuple[int, States, tuple[Linearisation, ...]]] = [(-1, self.start, ())]
         if self.sides.is_contradictory:
             raise CertificateError("a client is both included and excluded")
         while stack:
@@ -252,6 +284,9 @@ class _Search:
                 state = kept
             value = decided(self.data, state)
             if value is not None:
+                if value > self.goal and not self.listed.is_empty:
+                    self._require_listed(state, int(value))
+                    continue
                 best = max(best, value)
             elif origin in self.node:
                 try:
@@ -261,11 +296,19 @@ class _Search:
             elif not any(tangent.closes(state, self.data.size, self.goal) for tangent in reversed(above)):
                 side = f"the side {'with' if origin % 2 else 'without'} whom node {origin // 2} branches on"
                 raise CertificateError(f"{side if origin >= 0 else 'the root'} is missing, and no tangent closes it")
-        return int(best) * self.data.unit + self.data.error
+        return max([int(best), *self.listed.most]) * self.data.unit + self.data.error
+
+    def _require_listed(self, state: States, value: int) -> None:
+        """Refuse a selection beyond the goal that is not listed."""
+        ones = np.flatnonzero(state == ONE)
+        places = ones if ones.size == self.data.size else np.flatnonzero(state != ZERO)
+        chosen = tuple(places.tolist())
+        if not self.listed.excepts(chosen, value):
+            raise CertificateError(f"the selection {list(chosen)} is worth more than the goal, and is not listed")
 
     def _below(
-        self, node: int, state: States, above: tuple[Tangent, ...]
-    ) -> list[tuple[int, States, tuple[Tangent, ...]]]:
+        self, node: int, state: States, above: tuple[Linearisation, ...]
+    ) -> list[tuple[int, States, tuple[Linearisation, ...]]]:
         """Return the sides of a node with their states."""
         client, better = int(self.arrays["client"][node]), None
         if (number := int(self.arrays["form"][node])) >= 0:
@@ -294,22 +337,24 @@ class _Search:
                     sides.append((2 * node + (value == ONE), child, above))
         return sides
 
-    def _form(self, index: int) -> Multipliers:
+    def _form(self, index: int) -> CheckedForm:
         if index not in self.forms:
             part = {name: part_of(self.arrays, f"form_{name}", index) for name in FORM}
             before = part_of(self.arrays, "form_better", index).reshape(-1, 2)
             if before.size and int(before.max()) >= part["ids"].size:
                 raise CertificateError("a pair of one client before another is not one of its form's clients")
-            form = Form(self.data, part, int(self.arrays["form_room"][index]), self.sides)
+            form = WholeForm(self.data, part, int(self.arrays["form_room"][index]), self.sides)
             if not self.sides.is_empty and (before.size or form.dominated):
                 raise CertificateError("beside side constraints no client is chosen because another one is")
+            if not self.listed.is_empty and (before.size or form.dominated):
+                raise CertificateError("beside listed selections no client is chosen because another one is")
             before = form.ids[before]
             for i, j in [*form.dominated, *before.tolist()]:
                 self.exchanges.require(i, j, form.ones.tolist(), form.ids.tolist())
             room = max(_MEMORY // (self.data.cost.size**2 + 1), 1)  # what does not fit is made again
             while len(self.forms) >= room:
                 del self.forms[next(iter(self.forms))]
-            self.forms[index] = Multipliers(form, before, self.grain)
+            self.forms[index] = CheckedForm(form, before, self.grain, is_curved=index in self.arrays["curved"])
         return self.forms[index]
 
 
@@ -327,6 +372,25 @@ def by_client(problem: Any) -> Any:
     np.fill_diagonal(distances, 0.0)
     same = {name: getattr(problem, name) for name in ("costs", "size", "weight", *SIDES) if hasattr(problem, name)}
     return SimpleNamespace(distances=distances, **same)
+
+
+def as_dispersion(problem: Any) -> tuple[Any, Callable[[Fraction], Fraction]]:
+    """A quadratic problem with no pair below 0 and its diagonal as costs, and what a bound of that says about it.
+
+    A pair is moved in doubles; what that takes from it is exact, and the most it takes is allowed for in every pair.
+    """
+    sign, size = 1 if problem.sense == "max" else -1, int(problem.size)
+    signed = sign * np.asarray(problem.quadratic, dtype=np.float64)
+    values = np.unique(signed[~np.eye(len(signed), dtype=bool)])
+    least = float(values.min(initial=0.0))
+    distances = signed - least
+    np.fill_diagonal(distances, 0.0)
+    lost = [abs(Fraction(x) - Fraction(least) - Fraction(x - least)) for x in values.tolist()]
+    most = max(lost, default=Fraction(0))
+    moved = size * (size - 1) * (Fraction(least) + most)
+    same = {name: getattr(problem, name) for name in ("size", *SIDES) if hasattr(problem, name)}
+    read = SimpleNamespace(distances=distances, costs=-np.diagonal(signed), weight=1.0, **same)
+    return read, lambda proved: sign * (proved + moved) + Fraction(problem.constant)
 
 
 def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers], left: Integers | None = None) -> Fraction:

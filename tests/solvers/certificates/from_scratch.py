@@ -26,14 +26,14 @@ from solvers.capping import CappingProblem
 from solvers.certificates import Certificate, CertificateError, check, check_certificate, problem_digest
 from solvers.constraints import Budget, Quota
 from solvers.coverage import CoverageProblem
-from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
+from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem, QuadraticProblem
 from solvers.errors import InvalidProblem
 from solvers.participation import CutoffProblem
 from solvers.problem import load, parts
 from solvers.schedule import ScheduleProblem
 from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 from tests.solvers.certificates.test_one_file import digest_of, made_out, others, written
-from tests.solvers.certificates.test_soundness import NONE, integers, with_stages
+from tests.solvers.certificates.test_soundness import NONE, integers, with_rlt
 
 #: The kinds, of which every one gets as many certificates.
 KINDS = tuple(check_certificate.SCHEMAS)
@@ -103,7 +103,8 @@ def problem_of(kind, rng):
             return ScheduleProblem(rng.random((3, min(n, 5))) < 0.6, min(m, 2), rng.integers(0, 5, min(n, 5)))
         case "coverage":
             similar = numbers(rng, int(rng.integers(1, 5)), n) - float(rng.integers(2))
-            return CoverageProblem(similar, m, **(sides(rng, n) if rng.random() < 0.3 else {}))
+            costs = numbers(rng, n) - float(rng.integers(2)) if rng.random() < 0.5 else None
+            return CoverageProblem(similar, m, costs, **(sides(rng, n) if rng.random() < 0.3 else {}))
         case "balance":
             return BalanceProblem(
                 rng.integers(0, 5, (n, 3)) + np.eye(3, dtype=int)[rng.integers(0, 3, n)], m, **sides(rng, n)
@@ -114,6 +115,10 @@ def problem_of(kind, rng):
             k = np.array([[0.0, 2.0], [2.0, 1.0]])
             kinds = np.append([0, 1], rng.integers(0, 2, n - 2))
             return KindDispersionProblem(k, kinds, numbers(rng, n), size=m, weight=weight, **sides(rng, n))
+        case "quadratic" | "quadratic-rlt":
+            q = numbers(rng, n, n) * rng.choice([-1.0, 1.0], (n, n))
+            facts = {"sense": str(rng.choice(["max", "min"])), "constant": float(rng.choice([0.0, 0.1, -7.0]))}
+            return QuadraticProblem(q + q.T, m, **facts, **sides(rng, n))
     return DispersionProblem(h + h.T, numbers(rng, n), size=m, weight=weight, **sides(rng, n))
 
 
@@ -181,6 +186,7 @@ def search(problem, rng, rows):
         "client": np.array(clients, int),
         "form": form.astype(int),
         "point": np.column_stack(points).ravel() if points else NONE,
+        "curved": integers(0) if rng.random() < 0.5 else NONE,
         "price": rng.integers(0, large, rows * count) if rows and rng.random() < 0.7 else NONE,
     }
 
@@ -198,6 +204,7 @@ def branches(rng, n, depth, leaf):
 def arrays_of(kind, problem, rng, best):
     """The grid and the arrays of a certificate of a kind, drawn around what may prove something."""
     n, near = problem.n, float(best) * rng.choice([1.0, 0.9, 0.5, 1.1]) + float(rng.choice([0.0, 1e-9, -1.0]))
+    near = problem.value_of(near) if isinstance(problem, QuadraticProblem) else near
     scale = float(problem.scale) or 1.0
     bits = int(rng.choice([8, 20, 50]))
     grid = int(np.clip(np.frexp(max(scale, abs(near)))[1] - bits, -1100, 800))
@@ -246,8 +253,8 @@ def arrays_of(kind, problem, rng, best):
                 name: tree[name] for name in ("origin", "client")
             }
     arrays = search(problem, rng, len(rows_of(problem)))
-    if kind == "rlt":
-        staged = with_stages(problem, rng, bits=bits // 2).arrays
+    if kind in ("rlt", "quadratic-rlt"):
+        staged = with_rlt(problem.solved_as, rng, bits=bits // 2).arrays
         arrays |= {name: array for name, array in staged.items() if name.startswith("stage_")}
     if kind == "balance":
         level = int(rng.integers(0, 1 << 8)) if rng.random() < 0.7 else 0
@@ -262,21 +269,21 @@ def rows_of(problem):
 
     if isinstance(problem, BalanceProblem | CoverageProblem):
         return [None] * (2 * len(problem.quotas) + len(problem.budgets) + len(problem.conflicts))
-    return Sides(problem).limits
+    return Sides(problem.solved_as).limits
 
 
 def optimum(problem, whole=True):
     """The best value, exactly where decisions are selections, else as `solve` finds it."""
     if isinstance(problem, AllocationProblem):
         return Fraction(solve(problem, "greedy" if whole else "kkt").objective)
-    if isinstance(problem, DispersionProblem | KindDispersionProblem | CoverageProblem):
+    if isinstance(problem, DispersionProblem | KindDispersionProblem | CoverageProblem | QuadraticProblem):
         best = None
         for chosen in itertools.combinations(range(problem.n), problem.size):
             x = np.isin(np.arange(problem.n), chosen).astype(np.int64)
             if problem.violation(x) > problem.tolerance:
                 continue
             value = exactly(problem, chosen)
-            best = value if best is None else max(best, value)
+            best = value if best is None else (max if problem.sense == "max" else min)(best, value)
         return best
     if isinstance(problem, BalanceProblem | ExclusionProblem):
         return Fraction(solve(problem, "brute-force").objective)
@@ -285,8 +292,12 @@ def optimum(problem, whole=True):
 
 def exactly(problem, chosen):
     """The value of a selection in fractions."""
+    if isinstance(problem, QuadraticProblem):
+        q = problem.quadratic
+        return sum((Fraction(float(q[i, j])) for i in chosen for j in chosen), Fraction(problem.constant))
     if isinstance(problem, CoverageProblem):
-        return sum(max(Fraction(float(row[j])) for j in chosen) for row in problem.similarity)
+        covered = sum(max(Fraction(float(row[j])) for j in chosen) for row in problem.similarity)
+        return covered - sum(Fraction(float(problem.costs[j])) for j in chosen)
     of = problem.kinds if isinstance(problem, KindDispersionProblem) else range(problem.n)
     pairs = itertools.permutations(chosen, 2)
     far = sum((Fraction(float(problem.distances[of[i], of[j]])) for i, j in pairs), Fraction(0))
@@ -390,9 +401,8 @@ def one(kind, problem, best, rng, paths, counts, wrong):
     if problem_digest(received) != certificate.problem:  # a limit that nobody can keep, a conflict of one: see below
         counts["about no problem of the package"] += 1
         return
-    slack = (
-        0 if isinstance(received, DispersionProblem | KindDispersionProblem | CoverageProblem) else Fraction(1, 10**11)
-    )
+    in_fractions = DispersionProblem | KindDispersionProblem | CoverageProblem | QuadraticProblem
+    slack = 0 if isinstance(received, in_fractions) else Fraction(1, 10**11)
     for proved in verdicts:
         if best is not None and sign * (Fraction(proved) - best) < -slack * max(1, abs(best)):
             wrong.append((kind, "false bound", str((proved, float(best), fields, arrays))))

@@ -13,9 +13,9 @@ import pytest
 
 from solvers.certificates import Certificate, CertificateError, check
 from solvers.certificates.exact.concave import Rounded
-from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, Multipliers, decided, fixed, implied
+from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, CheckedForm, decided, fixed, implied
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.tree.record import Record, on_grain
+from solvers.dispersion.tree.certificate_builder import CertificateBuilder, on_grain
 from tests.thoroughly import few_of
 
 GRAIN = 1 << 12
@@ -43,14 +43,14 @@ def optimum(problem):
 
 def searched(problem, *, goal, dominance=False):
     """A plain branch and bound over one root form, written down: shift by the largest eigenvalue, uniform points."""
-    record = Record(problem)
+    record = CertificateBuilder(problem)
     q = problem.weight * problem.distances
     n, m = problem.n, problem.size
     shift = float(np.linalg.eigvalsh(q)[-2 if n > 2 else -1]) + 0.1 * problem.weight * float(problem.distances.max())
     pairs = np.array([pair for pair in itertools.permutations(range(n), 2) if dominance and certainly(problem, *pair)])
     pairs = pairs.reshape(-1, 2).astype(np.int64)
     index, form = record.form(pairs[:0, 0], np.arange(n), np.full(n, shift), better=pairs)
-    multipliers = Multipliers(form, pairs, GRAIN)
+    multipliers = CheckedForm(form, pairs, GRAIN)
     whole = math.floor((Fraction(goal) - record.data.error) / record.data.unit)
     nodes = []
 

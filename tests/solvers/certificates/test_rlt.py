@@ -16,10 +16,10 @@ from solvers.certificates.schema import SCHEMAS, validated
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.methods.rlt import descend, sift
 from solvers.dispersion.relaxations.rlt import RowRelaxation
-from solvers.dispersion.relaxations.slice_form import Normal
-from solvers.dispersion.tree.stages import Stages
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
+from solvers.dispersion.tree.rlt_log import RltLog
 from solvers.run import Run
-from tests.solvers.certificates.test_soundness import alike, integers, refused, second, with_stages
+from tests.solvers.certificates.test_soundness import alike, integers, refused, second, with_rlt
 from tests.solvers.dispersion.instances import KINDS, random_problem
 from tests.thoroughly import few_of
 
@@ -51,7 +51,7 @@ def test_any_multipliers_prove_a_bound(batch):
         if problem.n > 4:
             problem = replace(problem, size=int(rng.integers(1, problem.n)))
         grid = int(np.frexp(problem.scale)[1]) - int(rng.integers(4, 12))
-        some = with_stages(problem, rng, bits=int(rng.integers(1, 12)), grid=grid)
+        some = with_rlt(problem, rng, bits=int(rng.integers(1, 12)), grid=grid)
         best = exact_best(problem)
         for goal in {*least_goal(problem, some), int(best / Fraction(2) ** grid)}:
             stated = replace(some, arrays=some.arrays | {"goal": integers(goal)})
@@ -87,10 +87,10 @@ def sifted(seed):
     points = rng.dirichlet(np.full(8, 0.5), 26)
     h = np.linalg.norm(points[:, None] - points, axis=2)
     problem = DispersionProblem(h, rng.integers(0, 3, 26) * 0.05, size=3, weight=1 / 6)
-    run, stages = Run(problem, "rlt", None, 0), Stages(problem)
+    run, stages = Run(problem, "rlt", None, 0), RltLog(problem)
     run.offer(solve(problem, "local-search").x)
     run.tighten(problem.trivial_bound())
-    rows = RowRelaxation(Normal.of(problem), run)
+    rows = RowRelaxation(ScaledProblem.of(problem), run)
     descend(problem, run, rows, 5, stages)
     sift(problem, run, rows, stages=stages)
     return problem, run, stages
@@ -127,7 +127,7 @@ def test_auto_writes_rows_and_a_tree_over_whom_they_leave(n, size, labels):
 def test_by_hand():
     """Three clients, two chosen, all one apart: worth 2, and the halves of a pair sum to 2 whatever moves."""
     problem = alike(3, 2)
-    plain = with_stages(problem, np.random.default_rng(0), grid=0)
+    plain = with_rlt(problem, np.random.default_rng(0), grid=0)
     none = {f"stage_{name}": integers() for name in ("ids", "price", "core", "factor", "moved")}
     starts = {f"{name}_start": integers(0, 0) for name in none}
     plain = replace(plain, arrays=plain.arrays | none | starts | {"stage_halvings": integers(0)})
@@ -164,7 +164,7 @@ def test_by_hand():
 def test_lies_are_refused():
     problem = DispersionProblem(alike(8, 3).distances, np.arange(8.0), size=3)
     true = solve(random_problem(np.random.default_rng(1), 12, 3, "uniform"), "rlt", certificate=True).certificate
-    few = with_stages(problem, np.random.default_rng(3), grid=0)
+    few = with_rlt(problem, np.random.default_rng(3), grid=0)
     assert true.kind == "rlt"
 
     def told(match, **arrays):

@@ -19,7 +19,7 @@ from solvers.dispersion.tree import first_order
 from tests.thoroughly import few_of
 
 #: The tree that is written down is not left for the other one, however wide the gap.
-FIRST_ORDER = Policy(wide_gap=math.inf, stall_growth=math.inf, stall_growth_recording=math.inf)
+FIRST_ORDER = Policy(wide_gap=math.inf, stall_growth=math.inf)
 
 
 @pytest.fixture(autouse=True)

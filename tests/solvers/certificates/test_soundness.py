@@ -95,7 +95,7 @@ def every_branch(problem, *, grid, room=100, goal=0):
     return replace(one, arrays={**one.arrays, **nodes, "point": np.full(count * n, m)})
 
 
-def with_stages(problem, rng, *, bits=7, grid=-8):
+def with_rlt(problem, rng, *, bits=7, grid=-8):
     """A search without nodes after two stages of any multipliers, and a goal that no sum of theirs exceeds."""
     n, arrays = problem.n, dict(one_node(problem, bound=0.0, grid=grid, goal=1 << 60).arrays)
     for name in ("origin", "client", "form", "point", "form_room"):
@@ -296,7 +296,7 @@ def test_a_form_is_the_objective_and_what_is_said_of_its_multipliers():
     products, dominated = [(0, 1, 4), (3, 1, 9), (4, 2, 1)], [(1, 0, 7), (0, 1, 2), (2, 4, -6)]
     part = dict.fromkeys(concave.FORM, NONE) | {"ones": ones, "ids": ids, "diagonal": integers(9, -4, 0, 30, 2)}
     part |= {"nonnegative": integers(*sum(products, ())), "dominated": integers(*sum(dominated, ()))}
-    form = concave.Form(concave.Rounded.of(problem, 0), part, 200)
+    form = concave.WholeForm(concave.Rounded.of(problem, 0), part, 200)
     for chosen in itertools.combinations(range(5), 3):
         x, s = np.isin(np.arange(5), chosen).astype(int), np.zeros(7, dtype=int)
         s[5], s[ids] = 1, x
@@ -325,7 +325,7 @@ def test_a_cut_raises_nothing_but_what_lies_between_two_whole_numbers():
     given = with_cuts(every_branch(problem, grid=0, room=200), cuts, members)
     arrays = schema.validated(schema.SCHEMAS["dispersion"], problem, 0, given.arrays)
     part = {name: concave.part_of(arrays, f"form_{name}", 0) for name in concave.FORM}
-    form = concave.Form(concave.Rounded.of(problem, 0), part, 200)
+    form = concave.WholeForm(concave.Rounded.of(problem, 0), part, 200)
     vectors = [({0: 1, 4: 1, 2: -1}, 3, 0), ({1: 1, 2: 1, 3: 1}, 5, 1), ({5: -3}, 2, -2)]
     for chosen in itertools.combinations(range(6), 3):
         x = np.isin(np.arange(6), chosen).astype(int)
@@ -477,7 +477,7 @@ def certificates(seed=5):
     """One small certificate of each kind, with its problem."""
     from solvers.balance import BalanceProblem
     from solvers.coverage import CoverageProblem
-    from solvers.dispersion import PointDispersionProblem
+    from solvers.dispersion import PointDispersionProblem, QuadraticProblem
     from solvers.schedule import ScheduleProblem
     from solvers.weighting import ExclusionProblem, OptimizationErrorProblem, TotalErrorProblem
 
@@ -496,11 +496,14 @@ def certificates(seed=5):
         CoverageProblem(rng.random((5, 6)), 2),
         BalanceProblem(rng.integers(1, 9, (6, 3)), 3),
         ScheduleProblem(rng.random((5, 6)) < 0.5, 2),
+        QuadraticProblem(rng.integers(-9, 9, (6, 6)), 3, "min"),
     ]
     found = [(problem, solve(problem, certificate=True).certificate) for problem in problems]
     clients = alike(6, 3)
     searched = replace(every_branch(clients, grid=0), bound=6.0)
     few = uniform(seed, 9, 3)
+    found.append((few, solve(few, "rlt", certificate=True).certificate))
+    few = QuadraticProblem(1.0 - few.distances, 3, "min", constant=-2.5)
     found.append((few, solve(few, "rlt", certificate=True).certificate))
     return [*found, (clients, searched), (clients, with_cuts(searched, [1, 0, 3], [0, 1, 4, 1, 2, -1]))]
 

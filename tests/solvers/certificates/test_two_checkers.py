@@ -15,8 +15,8 @@ import pytest
 
 from solvers import instances
 from solvers.certificates import Certificate, CertificateError, check, check_certificate, problem_digest
-from solvers.certificates.exact.concave import FORM, Form, Rounded, part_of
-from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, Multipliers
+from solvers.certificates.exact.concave import FORM, Rounded, WholeForm, part_of
+from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, CheckedForm
 from solvers.certificates.schema import POINT, SCHEMAS, validated
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.instances import ledger
@@ -134,7 +134,7 @@ def test_both_see_the_same_tangent_however_large_its_numbers(bits, grain):
     given = check_certificate.validated("dispersion", stated, 0, arrays)
     other = check_certificate.Form(check_certificate.Data(stated, 1, 0, given.order), given, 0)
     part = {name: part_of(validated(SCHEMAS["dispersion"], problem, 0, one.arrays), f"form_{name}", 0) for name in FORM}
-    form = Multipliers(Form(Rounded.of(problem, 0), part, given.form_room[0]), np.zeros((0, 2), dtype=int), grain)
+    form = CheckedForm(WholeForm(Rounded.of(problem, 0), part, given.form_room[0]), np.zeros((0, 2), dtype=int), grain)
     for state in ([FREE] * 7, [ONE, ONE, *[FREE] * 5], [FREE, ONE, FREE, ONE, FREE, ZERO, FREE]):
         state = np.array(state, dtype=np.int8)
         for shares in ((1, 1, 1, 1, 0, 0, 0), (0.5, 1, 0.25, 1, 0.75, 0, 0.5), (0.75, 0.5, 0.5, 0.5, 0.5, 0.5, 0.75)):
@@ -340,7 +340,9 @@ def _fuzzed(seed):
     clients = uniform(seed, 7, int(rng.integers(2, 5)), weight=float(rng.choice([1.0, 0.3])))
     whole = type(clients)(np.rint(4 * clients.distances), rng.integers(0, 4, 7), size=clients.size)
     extra = [(problem, solve(problem, certificate=True).certificate) for problem in (clients, whole)]
-    return [*certificates(seed), *extra, (whole, replace(every_branch(whole, grid=0), bound=1e6))]
+    tree = replace(every_branch(whole, grid=0), bound=1e6)
+    curved = replace(tree, arrays={**tree.arrays, "curved": np.zeros(1, dtype=np.int64)})
+    return [*certificates(seed), *extra, (whole, tree), (whole, curved)]
 
 
 def _optimum(problem):

@@ -17,7 +17,8 @@ from solvers.certificates import CertificateError, check
 from solvers.certificates.exact.attainable import attainable
 from solvers.dispersion import DispersionProblem, KindDispersionProblem
 from solvers.dispersion.certificates import write_certificate
-from solvers.dispersion.tree.certificate import MOST_WORK, CertificateTree
+from solvers.dispersion.policy import DEFAULT_POLICY
+from solvers.dispersion.tree.certificate import CertificateTree
 
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
 
@@ -155,8 +156,8 @@ def test_only_a_time_limit_lifts_the_limit_on_counted_work(monkeypatch):
     solution = solve(random_problem(0, 12, 4), "branch-and-bound")
     for seconds in (math.inf, 60.0):
         assert with_certificate(solution, seconds).certificate_report["bound"] >= solution.objective
-    assert limits == [MOST_WORK, math.inf]
-    assert math.isfinite(MOST_WORK)
+    assert limits == [DEFAULT_POLICY.certificate_work, math.inf]
+    assert math.isfinite(DEFAULT_POLICY.certificate_work)
 
 
 def test_every_certificate_without_a_time_limit_is_given_up_so():

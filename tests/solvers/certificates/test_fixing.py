@@ -1,0 +1,281 @@
+"""Quadratic fixing in certificates: its curvature in both checkers, what is written, and lies about it."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from solvers import solve
+from solvers.benchmark.rounds import Round
+from solvers.certificates import check, check_certificate
+from solvers.certificates.exact.concave import curvatures, largest_of
+from solvers.dispersion import DispersionProblem, certificates
+from solvers.dispersion.policy import Policy
+from tests.solvers.certificates.test_soundness import every_branch, integers, refused, second
+from tests.solvers.certificates.test_two_checkers import first
+from tests.thoroughly import few_of
+
+
+def lower_half(a):
+    """The lower half of a matrix, row by row, in Python's numbers."""
+    return [a[i, : i + 1].tolist() for i in range(len(a))]
+
+
+def on_slice(matrix):
+    """The matrix u1' + 1u' + t11' less this one, as the checkers have it, in whole numbers."""
+    means = matrix.sum(axis=1) / len(matrix)
+    u = np.rint(means - means.mean() / 2).astype(np.int64)
+    return u[:, None] + u + largest_of(matrix) // len(matrix) - matrix
+
+
+def concave(rng, n, bits):
+    """A matrix of whole numbers that is negative definite where shares sum to 0, by more than rounding."""
+    rows = rng.normal(size=(n, int(rng.integers(1, n + 2))))
+    q = -rows @ rows.T
+    q -= np.diag(np.full(n, 10.0 ** rng.uniform(-3, 0)) + (rng.random(n) < 0.2) * rng.random(n) * 30)
+    q += np.add.outer(*[rng.normal(size=n) * rng.choice([0, 1, 10])] * 2)  # vanishes there
+    q = np.rint(q / np.abs(q).max() * 2.0**bits).astype(np.int64)
+    return (q + q.T) // 2
+
+
+def by_one_file(q):
+    """Return the curvatures that the one file finds, without what it takes off the shares; None where it finds none."""
+    found = check_certificate.bends(lower_half(on_slice(q)))
+    if found is None:
+        return None
+    norms, _, bits, digits = found
+    return [math.ldexp(1 / norm, 2 * (digits - bits)) for norm in norms]
+
+
+def plain_cholesky(rows, bits):
+    """Return L row by row, with one product after the other: None where the rest is not dominated by its diagonal."""
+    factor, room, off = [], [], []
+    for i, given in enumerate(rows):
+        row = []
+        off.append(0)
+        for j, other in enumerate(factor):
+            left = (given[j] << 2 * bits) - sum(x * y for x, y in zip(row, other, strict=False))
+            row.append((2 * left + other[j]) // (2 * other[j]))
+            for k in (i, j):
+                off[k] += abs(left - row[j] * other[j])
+        left = (given[i] << 2 * bits) - sum(x * x for x in row)
+        if left >> 2 * bits < 2:
+            return None
+        row.append(math.isqrt(left - (1 << 2 * bits)))
+        room.append(left - row[i] ** 2)
+        factor.append(row)
+    return factor if all(r >= o for r, o in zip(room, off, strict=True)) else None
+
+
+@pytest.mark.parametrize("seed", few_of(range(40), 2))
+def test_packed_columns_are_the_factor_of_single_products(seed, asserted):
+    """Of definite matrices, of some that are just not, and of any numbers up to 2^46, in blocks and beyond one."""
+    rng, definite = np.random.default_rng(seed), asserted(1)
+    for case in range(20):
+        n = int(rng.choice([1, 2, 5, 20, 63, 64, 65, 130], p=[0.1, 0.2, 0.2, 0.2, 0.1, 0.1, 0.05, 0.05]))
+        bits = int(rng.choice([0, 3, 20, 40])) if case else 40
+        a = (
+            on_slice(concave(rng, n, int(rng.integers(3 if case else 30, 44))))
+            if n > 1
+            else rng.integers(-3, 2**46, (1, 1))
+        )
+        kind = rng.integers(4) if case else 3
+        if kind == 0:
+            a = a - np.eye(n, dtype=np.int64) * (int(np.linalg.eigvalsh(a.astype(float))[0]) + int(rng.integers(-2, 3)))
+        elif kind == 1:
+            a = rng.integers(-(2**46), 2**46, (n, n))
+        elif kind == 2:
+            a[rng.integers(n)] *= int(rng.choice([-1, 2]))
+        wanted, found = plain_cholesky(lower_half(a), bits), check_certificate.cholesky(lower_half(a), bits, 1)
+        assert found == wanted
+        if found is not None:
+            definite()
+
+
+@pytest.mark.parametrize("seed", few_of(range(40), 2))
+def test_curvatures_lie_below_the_exact_ones(seed, asserted):
+    """By the pseudo-inverse on the slice, which is exact but for rounding; and near it, in both checkers."""
+    rng, tight = np.random.default_rng(seed), asserted(8)
+    for _ in range(10):
+        n = int(rng.integers(2, 30))
+        q = concave(rng, n, int(rng.integers(20, 41)))
+        middle = np.eye(n) - 1 / n
+        definite = np.linalg.eigvalsh(middle @ q @ middle)
+        if definite[-1] > 1e-9 * float(np.abs(q).max()):  # by rounding to whole numbers
+            assert not curvatures(q).any()
+            assert by_one_file(q) is None
+            continue
+        exact = 1 / np.maximum(np.diag(np.linalg.pinv(-middle @ q @ middle, rcond=1e-9)), 1e-300)
+        for found in (curvatures(q), by_one_file(q)):
+            if found is None or not np.any(found):
+                continue
+            assert (np.array(found) <= exact * (1 + 1e-6)).all()
+            if (np.array(found) >= 0.5 * exact).all():
+                tight()
+
+
+@pytest.mark.parametrize("least", [-1, 0])
+def test_of_what_is_not_definite_there_is_no_curvature(least):
+    """One direction in which the form is convex, or flat: whatever the others are."""
+    q = np.diag([-5, -7, -9, -11]) * 1000
+    x = np.array([1, -1, 0, 0])
+    q = q + (12_000 // 4 - least * 1000) * np.outer(x, x) + np.diag([0, 2000, 0, 0])
+    assert (x @ q @ x >= 0) == (least <= 0)
+    assert not curvatures(q).any()
+    assert by_one_file(q) is None
+
+
+@pytest.fixture(scope="module")
+def written():
+    """A drawn round of 150 clients with its solution: all but a few are fixed at the root."""
+    problem = Round(150, "0.3", "drawn")()
+    return problem, solve(problem, certificate=True)
+
+
+def with_arrays(certificate, **arrays):
+    """The certificate with other arrays; None leaves one out."""
+    changed = {**certificate.arrays, **arrays}
+    return replace(certificate, arrays={name: array for name, array in changed.items() if array is not None})
+
+
+def test_auto_fixes_and_both_checkers_see_it(written):
+    problem, solution = written
+    certificate = solution.certificate
+    assert solution.status == "optimal"
+    assert solution.details["fixed"] > 100
+    sizes = np.diff(certificate.arrays["form_ids_start"])
+    assert sizes[0] == 150
+    assert sizes[1:].max(initial=0) < 50
+    assert 0 in certificate.arrays["curved"]
+    assert check(problem, certificate) == second(problem, certificate) <= certificate.bound
+    assert certificate.bound <= solution.objective + problem.tolerance_at(solution.objective)
+
+
+def test_a_weaker_bound_is_proved_of_what_fixing_leaves(written):
+    """One tangent beside what is fixed, where a tree is given up: nearer than the tangent of all clients."""
+    problem, solution = written
+    bounds = []
+    for n in (problem.n, 0):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(certificates, "DEFAULT_POLICY", Policy(fixing_certified=n))
+            relaxed = certificates.write_certificate(solution, math.inf, relaxed=True)
+        assert check(problem, relaxed) == second(problem, relaxed) >= solution.objective
+        bounds.append(relaxed.bound - solution.objective)
+        assert ("curved" in relaxed.arrays) == (n > 0)
+    assert bounds[0] < 0.5 * bounds[1]
+
+
+def test_nothing_is_fixed_without_the_curvature(written):
+    problem, solution = written
+    refused(problem, with_arrays(solution.certificate, curved=None), "node|decided|open")
+    refused(problem, with_arrays(solution.certificate, curved=np.zeros(0, dtype=np.int64)), "node|decided|open")
+
+
+@pytest.mark.parametrize("wrong", [-1, 99, 2**40])
+def test_a_curved_form_is_one_of_them(written, wrong):
+    problem, solution = written
+    refused(problem, with_arrays(solution.certificate, curved=np.array([wrong])), "entries of 'curved'")
+
+
+def lies(problem, certificate):
+    """Certificates that fix more than is proved, by name."""
+    arrays = {name: array.astype(np.int64) for name, array in certificate.arrays.items()}
+    first = arrays["form_ids_start"][1]
+    lower = arrays["form_diagonal"].copy()
+    lower[:first] -= int(np.abs(lower[:first]).mean()) // 8
+    yield "not definite", with_arrays(certificate, form_diagonal=lower)
+    steep = arrays["form_diagonal"].copy()
+    steep[0] = 2**40 - 1
+    yield "one of them steep", with_arrays(certificate, form_diagonal=steep)
+    yield "a room beyond the rest", with_arrays(certificate, form_room=np.full_like(arrays["form_room"], 2**44 - 1))
+    goal = arrays["goal"] - int(abs(certificate.bound) * 0.01 / 2.0**certificate.grid)
+    yield "a goal below the optimum", replace(with_arrays(certificate, goal=goal), bound=certificate.bound * 0.99)
+    ids, start = arrays["form_ids"], arrays["form_ids_start"]
+    if start.size > 2:
+        k = start[1]  # the first one of the second form is fixed as well
+        point = arrays["point"].copy()
+        fewer = {
+            name: np.where(np.arange(arrays[f"{name}_start"].size) > 1, arrays[f"{name}_start"] - 1, start[:0].sum())
+            for name in ("form_ids", "form_diagonal")
+        }
+        for name, each in fewer.items():
+            each[1] = arrays[f"{name}_start"][1]
+        nodes = int((arrays["form"] == 1).sum())
+        point = np.delete(point, np.arange(first, first + nodes))
+        yield (
+            "a client too many",
+            with_arrays(
+                certificate,
+                form_ids=np.delete(ids, k),
+                form_diagonal=np.delete(arrays["form_diagonal"], k),
+                form_ids_start=fewer["form_ids"],
+                form_diagonal_start=fewer["form_diagonal"],
+                point=point,
+            ),
+        )
+
+
+def test_lies_are_refused_by_both(written):
+    problem, solution = written
+    told = dict(lies(problem, solution.certificate))
+    assert "a client too many" in told
+    for lie in told.values():
+        refused(problem, lie, "node|root|concave|claims|slice|given")
+
+
+def shares_of(rng, n, total, grain):
+    """Shares up to ``grain`` that sum to ``total``: at random, or near a selection."""
+    point = np.zeros(n, dtype=np.int64)
+    if rng.random() < 0.7:
+        point += total // n
+    while point.sum() < total:
+        k = int(rng.integers(n))
+        point[k] = min(grain, point[k] + total - point.sum())
+    return point
+
+
+def curved(problem, rng, best):
+    """A tree of all branches with one curved form at every node, at any points, and a goal near the optimum."""
+    n, m, grain = problem.n, problem.size, int(rng.choice([1, 12, 1 << 20]))
+    goal = best + int(rng.choice([-1, 0, -(abs(best) // 50) - 1, abs(best) // 9]))
+    tree = every_branch(problem, grid=0, goal=goal)
+    middle = np.eye(n) - 1 / n
+    diagonal = rng.integers(0, int(problem.distances.max()) + 2, n) * int(rng.integers(2))
+    largest = np.linalg.eigvalsh(middle @ (problem.distances - np.diag(diagonal)) @ middle)[-1]
+    room = max(0, int(largest * rng.choice([1, 1.01, 1.5]))) + int(rng.choice([n, 64, 10 * n]))
+    nodes = tree.arrays["origin"].size
+    points = [shares_of(rng, n, m * grain, grain) for _ in range(nodes)]
+    arrays = {"form_diagonal": diagonal, "form_room": integers(room), "grain": integers(grain), "curved": integers(0)}
+    return replace(with_arrays(tree, **arrays, point=np.column_stack(points).ravel()), bound=float(goal))
+
+
+@pytest.mark.parametrize("seed", few_of(range(20), 1))
+def test_no_curved_form_proves_what_is_false(seed, asserted):
+    """Of random points, diagonals and goals with numbers from 1 to 2^39, in both checkers, against enumeration."""
+    rng = np.random.default_rng(seed)
+    true, false = asserted(30), asserted(10)
+    for _ in range(80):
+        n = int(rng.integers(3, 8))
+        m = int(rng.integers(1, n))
+        h = np.triu(rng.integers(1, 2 ** int(rng.integers(1, 40)) + 1, (n, n)), 1).astype(float)
+        problem = DispersionProblem(h + h.T, size=m)
+        best = exact_best(problem)
+        tree = curved(problem, rng, best)
+        for found in first(problem, tree), second(problem, tree):
+            if tree.bound < best:
+                assert not isinstance(found, float)
+                false()
+            elif isinstance(found, float):
+                assert found >= best
+                true()
+
+
+def exact_best(problem):
+    """The optimum of a problem of whole numbers."""
+    h = problem.distances.astype(np.int64).tolist()
+    chosen = itertools.combinations(range(problem.n), problem.size)
+    return max(2 * sum(h[i][j] for i, j in itertools.combinations(each, 2)) for each in chosen)
