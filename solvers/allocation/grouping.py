@@ -46,6 +46,7 @@ def group_clients(
     covariance: Literal["diag", "spherical", "tied", "full"] = "diag",
     regularisation: float = 1e-6,
     restarts: int = 10,
+    sample: int = 1000,
     seed: int = 0,
 ) -> Grouping:
     """Group clients by label distribution, with the number of groups of the best silhouette.
@@ -70,6 +71,10 @@ def group_clients(
         Added to the variances; identical clients have none.
     restarts : int
         k-means starts for each number of components.
+    sample : int
+        Of more clients than this, mixtures and scores are those of so many, drawn at random, and numbers of components
+        beyond twenty go up by a tenth each; then every client goes to its likeliest component. (All numbers up to
+        hundred for 10 000 clients are half an hour, and distances of 800 MB.)
     seed : int
         Makes it repeatable.
 
@@ -88,15 +93,19 @@ def group_clients(
         raise InvalidProblem("distributions must hold non-negative rows with a positive sum, one for each client")
     integer(largest, "largest", AtLeast(1))
     integer(restarts, "restarts", AtLeast(1))
-    points = counts / counts.sum(axis=1, keepdims=True)
+    integer(sample, "sample", AtLeast(2))
+    points = everyone = counts / counts.sum(axis=1, keepdims=True)
+    if len(everyone) > sample:
+        points = everyone[np.sort(np.random.default_rng(seed).choice(len(everyone), sample, replace=False))]
     apart = _distances(points)
     labels, scores = np.zeros(len(points), dtype=np.int64), {1: 0.0}
-    best = 0.0
+    best, chosen = 0.0, None
     # More groups than distinct clients would split identical ones, which only lowers the score.
     most = min(largest, len(points) - 1, len(np.unique(points, axis=0)))
     if most >= 2:
         from sklearn.mixture import GaussianMixture
-    for components in range(2, most + 1):
+    components = 2
+    while components <= most:
         mixture = GaussianMixture(
             components,
             covariance_type=covariance,
@@ -110,7 +119,11 @@ def group_clients(
         scores[groups] = max(score, scores.get(groups, -1.0))
         fewer = groups < labels.max() + 1 and score >= best - 1e-9
         if score > best + 1e-9 or fewer:
-            labels, best = found, score
+            labels, best, chosen = found, score, mixture
+        components += 1 if len(everyone) <= sample else max(1, components // 10)
+    if len(everyone) > sample:
+        labels = np.zeros(len(everyone), dtype=np.int64) if chosen is None else _in_order(chosen.predict(everyone))
+        scores[int(labels.max()) + 1] = best  # that of the sample, where a component without any of it has others
     return Grouping(labels, scores)
 
 

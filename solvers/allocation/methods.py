@@ -244,6 +244,9 @@ def proportional(problem: AllocationProblem, run: Run) -> None:
 #: Numbers brute force is willing to hold: allocations times groups.
 LARGEST_ENUMERATION = 20_000_000
 
+#: Allocations that brute force looks at together: some milliseconds' work, after which it may be ended.
+BLOCK = 50_000
+
 
 @method(AllocationProblem, "brute-force", kind="exact")
 def brute_force(problem: AllocationProblem, run: Run) -> None:
@@ -261,22 +264,32 @@ def brute_force(problem: AllocationProblem, run: Run) -> None:
             f"brute-force would look at {count:.3g} allocations over {n} groups; it accepts at most "
             f"{LARGEST_ENUMERATION // n} (use 'greedy' or 'cp-sat')"
         )
-    # Groups one by one: every prefix that the remaining groups can still complete to the total.
-    prefixes = np.zeros((1, 0), dtype=np.int64)
-    for group in range(n):
-        choices = np.arange(first[group], upper[group] + 1)
-        prefixes = np.hstack([np.repeat(prefixes, choices.size, axis=0), np.tile(choices, len(prefixes))[:, None]])
-        left = problem.total - prefixes.sum(axis=1)
-        prefixes = prefixes[(left >= first[group + 1 :].sum()) & (left <= upper[group + 1 :].sum())]
+    # Groups one by one: every prefix that the remaining groups can still complete to the total. In blocks, the first of
+    # them first: the largest arrays would be a second's work that nothing can end.
+    least, most = (np.append(each[::-1].cumsum()[::-1], 0) for each in (first, upper))
+    blocks, found, looked = [np.zeros((1, 0), dtype=np.int64)], (np.inf, np.zeros(0, dtype=np.int64)), 0
+    while blocks:
         if run.expired:
             return
-    values = np.zeros(len(prefixes))
-    for k in np.flatnonzero(problem.costs > 0).tolist():
-        values += problem.costs[k] * ((problem.sizes[k] - prefixes[:, k]) / problem.sizes[k] / prefixes[:, k])
-    best = run.offer(prefixes[int(values.argmin())])
+        prefixes = blocks.pop()
+        group = prefixes.shape[1]
+        if group < n:
+            choices = np.arange(first[group], upper[group] + 1)
+            longer = np.hstack([np.repeat(prefixes, choices.size, axis=0), np.tile(choices, len(prefixes))[:, None]])
+            left = problem.total - longer.sum(axis=1)
+            longer = longer[(left >= least[group + 1]) & (left <= most[group + 1])]
+            blocks += reversed(np.array_split(longer, -(-len(longer) // BLOCK))) if len(longer) else []
+            continue
+        values = np.zeros(len(prefixes))
+        for k in np.flatnonzero(problem.costs > 0).tolist():
+            values += problem.costs[k] * ((problem.sizes[k] - prefixes[:, k]) / problem.sizes[k] / prefixes[:, k])
+        place, looked = int(values.argmin()), looked + len(prefixes)
+        if values[place] < found[0]:
+            found = float(values[place]), prefixes[place]
+    best = run.offer(found[1])
     # All terms are non-negative, so each sum is right to K + 4 roundings.
     run.tighten(best, 2.0 * np.finfo(np.float64).eps * (n + 4) * best)
-    run.nodes = len(prefixes)
+    run.nodes = looked
 
 
 def _allocations(problem: AllocationProblem) -> int:
@@ -368,7 +381,7 @@ def cp_sat(problem: AllocationProblem, run: Run, *, threads: Annotated[int, AtLe
     margin = 4.0 * np.finfo(np.float64).eps * (math.log2(problem.n + 1) + 4.0)
     while not run.expired:
         solver = solver_for(run, threads)
-        status = run_cp_sat(solver, model)
+        status = run_cp_sat(run, solver, model)
         run.message = f"cp-sat: {solver.status_name(status)}, {len(lines)} lines"
         run.nodes = (run.nodes or 0) + solver.num_branches
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):

@@ -108,7 +108,8 @@ class AllocationProblem(Problem):
         with H_k = 0 gets ℓ_k clients, more only when all others are full; then, as when all are zero, the rest is
         split in proportion to the sizes (``cp-sat`` and ``brute-force`` return any of these equal allocations).
     total : int
-        Number S of clients to sample, Σℓ ≤ S ≤ Σu.
+        Number S of clients to sample, Σℓ ≤ S ≤ Σu, where ℓ is at least 1 for a group whose deviation is positive:
+        without a client of it the variance is infinite.
     lower : int or (K,) array-like of int
         Fewest clients of each group, ℓ; 1 by default, and 0 for absent groups whatever it says.
     upper : int or (K,) array-like of int, optional

@@ -177,6 +177,7 @@ def _tens(vectors: NDArray[np.int64], need: NDArray[np.int64], logarithm: float,
     for drawn in (one, two):
         length = int(2 * fours / classes) + 1000
         listed = (np.empty(length, np.uint64), np.empty(length, np.int32), np.empty(length, np.int32))
+        run.spend(10 * sums.size + length)
         count = kernel.join(sums, lower, upper, order, ends, int(drawn), *listed)
         lists.append(tuple(array[:count].copy() for array in listed))
         if run.expired:
@@ -189,6 +190,7 @@ def _tens(vectors: NDArray[np.int64], need: NDArray[np.int64], logarithm: float,
     kernel.mark(missing, table)
     four, pair, count = np.empty(1 << 20, np.int32), np.empty(1 << 20, np.int32), 0
     for start in range(0, pairs.size, _AT_ONCE):
+        run.spend(left[0].size * min(_AT_ONCE, pairs.size - start))
         more = kernel.meet(left[0], sums[pairs[start : start + _AT_ONCE]], table, four[count:], pair[count:])
         pair[count : count + more] += start
         count += more

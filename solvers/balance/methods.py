@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import math
 from fractions import Fraction
-from typing import Annotated
+from functools import partial
+from typing import Annotated, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,12 +15,15 @@ from solvers.balance.collisions import balance_exactly
 from solvers.balance.problem import BalanceProblem
 from solvers.balance.sampling import draw_fed_cbs
 from solvers.dispersion import DispersionProblem
-from solvers.errors import NoSelection
+from solvers.diverse import solve_diverse
+from solvers.errors import InvalidOption, NoSelection
 from solvers.options import Above, AtLeast
 from solvers.registry import method
 from solvers.run import Run
+from solvers.search import NodeOutcome, add_outcomes
+from solvers.search.pool import DiverseIncumbents, conclude_pool, offer_best
 from solvers.solving import solve
-from solvers.subsets import from_clients, in_order
+from solvers.subsets import from_clients, from_row, in_order
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -60,6 +64,7 @@ def _swap(problem: BalanceProblem, run: Run, chosen: NDArray[np.int64]) -> None:
     run.offer(from_clients(chosen, problem.n))
     rows = max(1, 2_000_000 // (problem.n * problem.classes))  # selected clients whose swaps are looked at together
     while not run.expired and not run.proved and chosen.size < problem.n:
+        run.spend(2 * chosen.size * problem.n * problem.classes)
         outside = np.setdiff1d(np.arange(problem.n), chosen)
         sums, total = problem.deviations[chosen].sum(axis=0), int(problem.samples[chosen].sum())
         now = float(problem.imbalances(sums, np.array(total)))
@@ -91,8 +96,7 @@ def local_search(problem: BalanceProblem, run: Run, *, kicks: Annotated[int, AtL
     """
     _swap(problem, run, _greedy(problem))
     exchanged, failed = min(2, problem.size, problem.n - problem.size), 0
-    while exchanged and failed < kicks and not (run.proved or run.expired):
-        assert run.x is not None
+    while exchanged and failed < kicks and run.x is not None and not (run.proved or run.expired):
         best = run.objective
         _swap(problem, run, problem.feasible.exchanged(run.x, exchanged, run.rng))
         failed = 0 if run.objective != best else failed + 1
@@ -164,7 +168,49 @@ def _begin(problem: BalanceProblem, run: Run) -> None:
         run.note("neither a greedy choice nor its repair found a selection that keeps all constraints")
 
 
-@method(BalanceProblem, "branch-and-bound", kind="exact", constraints=True)
+def _find_pool(problem: BalanceProblem, run: Run) -> None:
+    """Find the members of the run's pool as those of the engine's problem: of equal sizes it has the same order."""
+    assert run.pool is not None
+    if not problem.has_equal_sizes:
+        raise InvalidOption(
+            "pools of a balance problem are found where all clients have equally many samples, so that the engine of "
+            f"the dispersion problem has the same order; here they have from {problem.samples.min()} to "
+            f"{problem.samples.max()} (use 'brute-force')"
+        )
+    if isinstance(run.pool, DiverseIncumbents):
+        solve_diverse(problem, run, run.pool, run.method)
+        return
+    _begin(problem, run)
+    engine, constant = as_dispersion(problem)
+    request = run.pool.request
+
+    def is_refused(clients: NDArray[np.int64]) -> bool:
+        x = from_clients(clients, problem.n)
+        run.offer(x)
+        return tuple(clients.tolist()) in run.pool.vetoed  # type: ignore[union-attr]
+
+    asked: dict[str, Any] = {"pool": request.size, "within": request.within, **run.limits(problem.n)}
+    if request.veto is not None:
+        asked["veto"] = is_refused
+    found = solve(engine, "auto", seed=run.seed, **asked)
+    run.spend(problem.n * (found.work or 0))
+    run.nodes = found.nodes
+    counted = found.details.get("outcomes", {})
+    add_outcomes(run.details, [counted.get(outcome.label, 0) for outcome in NodeOutcome])
+    for member in found.pool:
+        run.offer(from_clients(member.selected, problem.n))
+    if found.pool_bound is not None:
+        magnitude = float(engine.distances.max()) * problem.size**2
+        magnitude += float(np.abs(engine.costs).max()) * problem.size + abs(constant)
+        least = math.ceil(constant - found.pool_bound - 16 * _EPS * magnitude)
+        run.pool.tighten(float(Fraction(max(0, least), (problem.classes * problem.fewest_samples) ** 2)))
+    if found.pool_complete:
+        last = run.pool.threshold
+        run.pool.tighten(math.inf if last is None else last)
+    conclude_pool(run)
+
+
+@method(BalanceProblem, "branch-and-bound", kind="exact", constraints=True, pool=True, work=True)
 def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
     r"""Prove by the engine of the dispersion problem: once where sizes are equal, else in Dinkelbach's steps.
 
@@ -173,6 +219,9 @@ def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
     :math:`(\kappa - \delta / M_{\min}^2) / B^2` on QCID, wherever the engine ends. Where sizes are equal κ is 0, and
     what is bounded is a whole number, so that the bound is rounded up.
     """
+    if run.pool is not None:
+        _find_pool(problem, run)
+        return
     _begin(problem, run)
     if not problem.is_constrained:
         balance_exactly(problem, run)
@@ -183,11 +232,13 @@ def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
         # Under side constraints there may be no selection yet: at κ = 0 the engine finds one, or proves that none is.
         price = 0.0 if equal or run.x is None else float(run.objective or 0.0) * classes**2
         engine, constant = as_dispersion(problem, price)
-        left = None if math.isinf(run.remaining) else max(run.remaining, 1e-3)  # it may just have run out
         known = run.objective
-        found = solve(engine, "auto", time_limit=left, seed=run.seed, start=run.x)
+        found = solve(engine, "auto", seed=run.seed, start=run.x, **run.limits(problem.n))
+        run.spend(problem.n * (found.work or 0))
         run.message = f"dispersion: {found.status} by {found.stopped}"
         run.nodes = (run.nodes or 0) + (found.nodes or 0)
+        counted = found.details.get("outcomes", {})
+        add_outcomes(run.details, [counted.get(outcome.label, 0) for outcome in NodeOutcome])
         if found.x is not None:
             run.offer(found.x)
         elif found.status == "infeasible":
@@ -269,14 +320,14 @@ def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast
             for variable, value in zip(chosen, [] if run.x is None else run.x.tolist(), strict=False):
                 model.add_hint(variable, value)
         solver, known = solver_for(run, threads), run.objective
-        status = run_cp_sat(solver, model)
+        status = run_cp_sat(run, solver, model)
         run.message = f"cp-sat: {solver.status_name(status)}"
         run.nodes = (run.nodes or 0) + solver.num_branches
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             offer_answer(problem, run, np.array([int(solver.value(variable)) for variable in chosen]))
             least = math.ceil(solver.best_objective_bound - 1e-6)
             value = Fraction(least, fewest**2) if equal else price + min(Fraction(0), Fraction(least, fewest**2))
-            run.tighten(value / (scale * problem.classes**2))
+            run.tighten(value / (scale * problem.classes**2), is_claimed=True)
         if status == cp_model.INFEASIBLE and problem.is_constrained:
             run.infeasible()
             return
@@ -284,7 +335,7 @@ def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast
             return
 
 
-@method(BalanceProblem, "brute-force", kind="exact", constraints=True)
+@method(BalanceProblem, "brute-force", kind="exact", constraints=True, pool=True, work=True)
 def brute_force(problem: BalanceProblem, run: Run) -> None:
     """Evaluate every selection; the reference that other methods are tested against.
 
@@ -294,9 +345,13 @@ def brute_force(problem: BalanceProblem, run: Run) -> None:
         When there are more than 20 million.
     """
     run.nodes, best = 0, math.inf
-    for clients in problem.selection_blocks(max(1, 2_000_000 // (problem.size * problem.classes))):
+    for clients in problem.selection_blocks(max(1, 500_000 // (problem.size * problem.classes))):
         sums, totals = problem.deviations[clients].sum(axis=1), problem.samples[clients].sum(axis=1)
         values = problem.imbalances(sums, totals)
+        if run.pool is not None:
+            lowered = values * (1 - 8 * (problem.classes + 2) * _EPS)
+            offer_best(run, lowered, partial(from_row, clients, problem.n))
+        run.spend(2 * clients.size * problem.classes)
         top = int(values.argmin())
         if values[top] < best:
             best = float(values[top])
@@ -304,13 +359,17 @@ def brute_force(problem: BalanceProblem, run: Run) -> None:
         run.nodes += len(clients)
         if run.expired:
             return
+    if run.pool is not None:
+        run.pool.tighten(run.pool.cutoff)
+        conclude_pool(run)
+        return
     if run.x is None:
         run.infeasible()
         return
     run.tighten(best, 8 * (problem.classes + 2) * _EPS * best)
 
 
-@method(BalanceProblem, "auto", kind="exact", constraints=True)
+@method(BalanceProblem, "auto", kind="exact", constraints=True, pool=True, work=True)
 def auto(problem: BalanceProblem, run: Run) -> None:
     """``branch-and-bound``: swaps and meeting in the middle decide, the engine of the dispersion problem proves."""
     branch_and_bound(problem, run)

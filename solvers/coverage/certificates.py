@@ -84,8 +84,8 @@ class _Recorded(Tree):
         rows = len(problem.similarity)
         vectors = np.array([u for each in self.looks for u in each]).reshape(-1, rows)
         ends = (problem.similarity.max(), problem.similarity.min(), vectors.max(initial=0), vectors.min(initial=0))
-        largest = max(abs(float(end)) for end in ends)
-        grid = max(math.frexp(largest * rows)[1] - _BITS + 2, -900)
+        largest = max(abs(float(end)) for end in ends) * rows + problem.largest_cost
+        grid = max(math.frexp(largest)[1] - _BITS + 2, -900)
         claim = max(run.bound, self.target) + _SPARE * problem.tolerance_at(run.objective)
         if grid > 900:
             return None

@@ -67,18 +67,18 @@ def compare(similarity, begin, owner, first, second, gain, loss):
             loss[place, c] += now - value if now > value else 0.0
 
 
-def exchange(values, candidates, lengths, is_selected, owner, first, second, gain, saved, lost):
+def exchange(values, candidates, lengths, is_selected, costs, paid, owner, first, second, gain, saved, lost):
     """Find the best exchange among listed candidates as `compare` does; return improvement, place and candidate.
 
-    Only candidates above a row's second best change what it loses with its representative, so that a pass over all
-    exchanges reads some 2 N/m entries of a row.
+    ``paid`` are the costs of the selected, by their places. Only candidates above a row's second best change what it
+    loses with its representative, so that a pass over all exchanges reads some 2 N/m entries of a row.
     """
     for r in range(lost.size):
-        lost[r] = 0.0
+        lost[r] = -paid[r]
         for j in range(gain.size):
             saved[r, j] = 0.0
     for j in range(gain.size):
-        gain[j] = -np.inf if is_selected[j] else 0.0
+        gain[j] = -np.inf if is_selected[j] else -costs[j]
     for i in range(owner.size):
         place, now, then = owner[i], first[i], second[i]
         lost[place] += now - then
@@ -150,6 +150,6 @@ def signatures(precision: str) -> dict[Any, Any]:
         restrict: (*lists, boolean[::1], *lists),
         compare: (similarity, int64, int64[::1], reals, reals, reals, float64[:, ::1]),
         lower: (similarity, int64, real[::1], reals),
-        exchange: (*lists, boolean[::1], int64[::1], reals, reals, reals, float64[:, ::1], reals),
+        exchange: (*lists, boolean[::1], reals, reals, int64[::1], reals, reals, reals, float64[:, ::1], reals),
         serve: (similarity, int64[::1], int64, int64[::1], reals, int64[::1], reals),
     }

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from solvers.coverage.problem import CoverageProblem
 from solvers.coverage.swaps import Service, ascend, kernel
 from solvers.feasible_set import FREE, ONE, ZERO, Hypersimplex
 from solvers.run import Run
+from solvers.search import BestFirstQueue, NodeOutcome, add_outcomes
 from solvers.subsets import from_clients
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -39,6 +39,10 @@ _EVERY = 5
 #: Part of the scale, over m, by which a selection that keeps side constraints may be below the incumbent to be improved
 #: by swaps; by hand.
 _NEARLY = 0.01
+
+#: Work that sorting an entry of the lists counts as, and an iteration for each row and candidate: ratios of measured
+#: times. 2026-11-24.
+_SORT_WORK, _ITERATION_WORK = 12, 20
 
 #: Entries of the lists: all of them up to 4 472 clients, 240 megabytes.
 _ENTRIES = 20_000_000
@@ -78,7 +82,7 @@ class Tree:
     r"""Best-first tree over the candidates, each node bounded by subgradient steps from its parent's multipliers.
 
     With a multiplier :math:`u_i` for "row i is represented once", candidate j is worth
-    :math:`\rho_j = \sum_i \max(0, s_{ij} - u_i)`, and
+    :math:`\rho_j = \sum_i \max(0, s_{ij} - u_i) - c_j`, and
 
     .. math:: L(u) = \sum_i u_i + \text{sum of the m largest } \rho_j
 
@@ -101,6 +105,7 @@ class Tree:
         self.problem, self.run = problem, run
         self.kernel = kernel(problem, run, steps=1000.0 * problem.similarity.size)
         self.lists = Lists.of(problem.similarity)
+        run.spend(_SORT_WORK * problem.similarity.size)
         self.rows = len(self.lists.values)
         whole = self.lists.values.shape[1] == problem.n
         largest = [float(row.coefficients.max(initial=0)) or 1.0 for row in problem.constraints.rows]
@@ -113,13 +118,16 @@ class Tree:
         self.improved: set[bytes] = set()
         #: Iterations from one that fixes candidates to the next.
         self.every = _EVERY if problem.is_constrained else 1
+        self.outcomes = [0] * len(NodeOutcome)
 
     @property
     def target(self) -> float:
         """Value that a node must exceed to be looked at: half of what counts as proved is given up at once.
 
-        Minus infinity as long as no selection is known.
+        Minus infinity as long as no selection is known. Where a pool is wanted, what may be a member exceeds it.
         """
+        if self.run.pool is not None:
+            return self.run.pool.cutoff
         if self.run.objective is None:
             return -np.inf
         return self.run.objective + 0.5 * self.problem.tolerance_at(self.run.objective)
@@ -129,13 +137,16 @@ class Tree:
         run, problem = self.run, self.problem
         start = np.zeros(self.floor.size)
         if run.x is None:
-            run.tighten(float(problem.extremes[1].sum()), problem.rounding)
+            run.tighten(problem.reach[1], problem.rounding)
             start[: self.rows] = np.median(problem.similarity, axis=1)
         elif problem.size > 1:
             start[: self.rows] = np.sort(problem.similarity[:, np.flatnonzero(run.x)].astype(np.float64), axis=1)[:, -2]
         else:
             start[: self.rows] = problem.extremes[0]
-        self._search(start, root_only)
+        try:
+            self._search(start, root_only)
+        finally:
+            add_outcomes(run.details, self.outcomes)
         if run.x is None and not run.expired and not root_only:
             run.infeasible()
 
@@ -144,37 +155,50 @@ class Tree:
         run.nodes = 1
         root = self.bounded(np.flatnonzero(states == ONE), self._different(), start, _ROOT)
         if root is None:
-            run.tighten(self.target)
+            self._tighten(self.target)
             return
-        run.tighten(root.bound)
+        self._tighten(root.bound)
         self._keep(np.concatenate([root.chosen, root.free]))
-        queue, count = [(-root.bound, 0, root)], 1
-        while queue and not root_only and not run.expired:
-            if -queue[0][0] <= self.target:
-                break
-            node = heapq.heappop(queue)[2]
+        queue = BestFirstQueue[Subproblem]()
+        queue.push(root.bound, root)
+        while queue and not root_only and not run.expired and queue.bound > self.target:
+            bound, node = queue.pop()
             rest = node.free[node.free != node.branch]
             for is_with, chosen in ((True, np.append(node.chosen, node.branch)), (False, node.chosen)):
                 child = self._child(node, is_with, chosen, rest)
                 run.nodes += 1
                 if child is not None:
-                    heapq.heappush(queue, (-child.bound, count, child))
-                    count += 1
+                    queue.push(child.bound, child)
                 if run.expired:
                     # The other child was not looked at: its parent's bound stands for it.
-                    heapq.heappush(queue, (-node.bound, count, node))
+                    queue.push(bound, node)
                     break
-            run.tighten(max(self.target, -queue[0][0] if queue else self.target))
-        if not queue or -queue[0][0] <= self.target:
-            run.tighten(self.target)
+            else:
+                self.outcomes[NodeOutcome.BRANCHED] += 1
+            self._tighten(max(self.target, queue.bound))
+        if queue.bound <= self.target:
+            self.outcomes[NodeOutcome.FATHOMED_BY_BOUND] += len(queue)
+            self._tighten(self.target)
+
+    def _tighten(self, bound: float) -> None:
+        """Report a bound of all selections, or of those that were not offered where a pool is wanted."""
+        run = self.run
+        if run.pool is None:
+            run.tighten(bound)
+            return
+        run.pool.tighten(bound)
+        if run.objective is not None:
+            run.tighten(max(bound, run.objective), self.problem.rounding)
 
     def _different(self) -> NDArray[np.int64]:
         """Return one of the candidates that are alike everywhere, where enough are left; all under side constraints.
 
-        Constraints may tell equal columns apart, or ask for several of them.
+        Constraints may tell equal columns apart, or ask for several of them; a pool counts them one by one.
         """
-        if self.problem.is_constrained:
+        if self.problem.is_constrained or self.run.pool is not None:
             return np.flatnonzero(self.problem.constraints.states == FREE)
+        if self.problem.costs.min() != self.problem.costs.max():
+            return np.arange(self.problem.n)  # a second one covers nothing more, and may still cost least
         first: dict[bytes, int] = {}
         for j in range(self.problem.n):
             first.setdefault(blake2b(self.problem.similarity[:, j].tobytes()).digest(), j)
@@ -202,25 +226,28 @@ class Tree:
         at, best, best_at = multipliers, known, multipliers
         is_root = np.isinf(known)
         step, until_halved = _FIRST_STEP, _STALL if is_root else _NODE_STALL
-        stalled, direction, worth = 0, np.zeros_like(at), np.empty(problem.n)
+        stalled, direction, gross = 0, np.zeros_like(at), np.empty(problem.n)
         often = np.zeros(problem.n)
         lists, listed = self._restricted(np.concatenate([chosen, free])), chosen.size + free.size
-        part = self._part(chosen, free)
+        part, n_free = self._part(chosen, free), free.size
         for iteration in range(iterations):
             if part is None:
+                self.outcomes[NodeOutcome.INFEASIBLE if free.size == n_free else NodeOutcome.REDUCED] += 1
                 return None
             if not 0 < part.size < free.size:
                 break
+            run.spend(_ITERATION_WORK * (self.rows + listed))
             u = at[: self.rows]
             prices = at[self.rows :]
             if prices.size:
                 prices = prices[part.priced_numbers]
-            kernel.appraise(*lists, u, worth)
+            kernel.appraise(*lists, u, gross)
+            worth = gross - problem.costs
             held, free_worth = float(worth[chosen].sum()), worth[free]
             most, reduced, top = part.relaxed(free_worth, prices)
-            taken = float(free_worth[top].sum())
             value = float(u.sum()) + held + most
-            value += self.units * (float(np.abs(u).sum()) + held + taken)
+            worths = float(np.abs(u).sum()) + float(gross[chosen].sum()) + float(gross[free][top].sum())
+            value += self.units * (worths + problem.largest_cost)
             selection = np.concatenate([chosen, free[top]])
             often *= _MEMORY
             often[selection] += 1
@@ -229,6 +256,7 @@ class Tree:
                 best, best_at, stalled = value, at, 0
             if best <= self.target:
                 self._used(best_at)
+                self.outcomes[NodeOutcome.FATHOMED_BY_BOUND] += 1
                 return None
             if run.x is None or (iteration % _IMPROVED == 0 if is_root else iteration == _IMPROVED - 1):
                 self._improve(selection, lists)
@@ -252,11 +280,17 @@ class Tree:
                 step, stalled, at = step / 2, 0, best_at
             if length == 0 or run.expired or step < _LEAST_STEP:
                 break
-            aim = float(problem.extremes[0].sum()) if run.objective is None else run.objective
-            at = self._moved(at, step * (value - aim) / length * direction)
+            at = self._moved(at, step * (value - self._aim) / length * direction)
         if part is None or self._is_decided(part, chosen, free):
+            self.outcomes[NodeOutcome.SOLVED if free.size == n_free else NodeOutcome.REDUCED] += 1
             return None
         return Subproblem(best, chosen, free, best_at, self._branch(free, often))
+
+    @property
+    def _aim(self) -> float:
+        """Value that steps aim at: that of the incumbent, or of the last member of a pool; the least there may be."""
+        aim = self.run.objective if self.run.pool is None else self.target
+        return self.problem.reach[0] if aim is None or np.isinf(aim) else aim
 
     def _direct_prices(
         self, part: Hypersimplex, top: NDArray[np.intp], prices: NDArray[np.float64], direction: NDArray[np.float64]
@@ -299,6 +333,7 @@ class Tree:
         is_left[candidates] = True
         shape = len(old.values), min(old.values.shape[1], candidates.size)
         kept = Lists(np.empty(shape), np.empty(shape, np.int32), np.empty(shape[0], np.int64))
+        self.run.spend(old.values.size)
         self.kernel.restrict(*old, is_left, *kept)
         return kept
 
@@ -322,8 +357,10 @@ class Tree:
         gain, saved, lost = np.empty(problem.n), np.empty((problem.size, problem.n)), np.empty(problem.size)
         changed = -1
         while problem.size > 1 and not run.expired:  # one alone is the greedy one
+            run.spend(problem.size * (self.rows + problem.n))
             inner.serve(problem.similarity, clients, changed, *service)
-            held = (is_selected, service.owner, service.first, service.second)
+            costs = np.array(problem.costs), problem.costs[clients]
+            held = (is_selected, *costs, service.owner, service.first, service.second)
             improvement, changed, into = inner.exchange(*lists, *held, gain, saved, lost)
             if improvement <= 1e-12 * problem.scale:
                 break

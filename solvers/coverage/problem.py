@@ -25,7 +25,7 @@ _SMALLEST, _LARGEST = 1e-280, 1e280
 class CoverageProblem(ConstrainedProblem):
     r"""Select ``size`` of n clients so that every client is similar to one of them.
 
-    .. math:: \max_{|S| = m} \; \sum_i \max_{j \in S} s_{ij}
+    .. math:: \max_{|S| = m} \; \sum_i \max_{j \in S} s_{ij} - \sum_{j \in S} c_j
 
     Facility location, or the p-median with similarities for distances: the selection of DivFL (Balakrishnan et al.,
     ICLR 2022), which states it with distances between gradients, :math:`s_{ij} = \text{const} - d_{ij}`. It is
@@ -39,6 +39,9 @@ class CoverageProblem(ConstrainedProblem):
         columns those that are available. An array of float32 is kept as it is, which halves the memory.
     size : int
         Number m of candidates to select, 1 ≤ m ≤ n.
+    costs : (n,) array-like, optional
+        Cost of each candidate, of any sign, in the unit of the similarities: counts of earlier selections, say. None
+        by default.
     include, exclude, quotas, budgets, conflicts : optional
         Side constraints of the candidates, by their numbers: see `solvers.subsets.ConstrainedProblem`.
 
@@ -56,6 +59,7 @@ class CoverageProblem(ConstrainedProblem):
 
     similarity: NDArray[np.floating[Any]]
     size: int
+    costs: NDArray[np.float64] = None  # type: ignore[assignment]  # filled in by the constructor
 
     sense: ClassVar[Literal["max"]] = "max"
     family: ClassVar[str] = "coverage"
@@ -78,6 +82,14 @@ class CoverageProblem(ConstrainedProblem):
                 f"similarities are at most {largest:g}, too small to be computed with (accepted: 0, or from "
                 f"{_SMALLEST:g}); rescale them"
             )
+        n = similarity.shape[1]
+        costs = frozen_array(np.zeros(n) if self.costs is None else self.costs, "costs")
+        if costs.shape != (n,):
+            raise InvalidProblem(f"costs must have one entry per candidate, {n}; got {costs.size}")
+        most = float(np.abs(costs).max())
+        if not most * n < _LARGEST or 0 < most < _SMALLEST:
+            raise InvalidProblem(f"costs up to {most:g} overflow, or vanish; rescale them and the similarities")
+        object.__setattr__(self, "costs", costs)
         object.__setattr__(self, "similarity", similarity)
         object.__setattr__(self, "size", checked_size(self.size, similarity.shape[1]))
         self._complete_constraints(np.arange(self.n), self.size)
@@ -97,20 +109,38 @@ class CoverageProblem(ConstrainedProblem):
         """A bound on the floating-point error of a plain sum over the rows; the objective itself is rounded once."""
         least, largest = self.extremes
         terms = self.similarity.shape[0] + self.size + 8
-        return 2 * terms * _EPS * float(np.maximum(np.abs(least), np.abs(largest)).sum())
+        return 2 * terms * _EPS * (float(np.maximum(np.abs(least), np.abs(largest)).sum()) + self.largest_cost)
+
+    @cached_property
+    def has_costs(self) -> bool:
+        """Whether a candidate has a cost."""
+        return bool(self.costs.any())
+
+    @property
+    def largest_cost(self) -> float:
+        """A bound on the magnitude of what a selection costs."""
+        return self.size * float(np.abs(self.costs).max())
+
+    @cached_property
+    def reach(self) -> tuple[float, float]:
+        """A value that no selection is below, and one that none exceeds: of the best of each row, and least costs."""
+        costs, (least, largest) = np.sort(self.costs), self.extremes
+        return float(least.sum() - costs[-self.size :].sum()), float(largest.sum() - costs[: self.size].sum())
 
     @cached_property
     def scale(self) -> float:
-        """Sum over the rows of what a choice can change, but never so small that rounding would hide it."""
+        """What a choice can change of all rows and of its costs, but never so small that rounding would hide it."""
         least, largest = self.extremes
-        return max(float((largest - least).sum()), 4 * self.rounding / OPTIMALITY_GAP, _SMALLEST)
+        costs = np.sort(self.costs)
+        spread = float((largest - least).sum()) + float(costs[-self.size :].sum() - costs[: self.size].sum())
+        return max(spread, 4 * self.rounding / OPTIMALITY_GAP, _SMALLEST)
 
     def objective(self, x: ArrayLike) -> float:
-        """Σᵢ maxⱼ sᵢⱼ over the candidates selected, rounded once; −∞ where none is."""
+        """Σᵢ maxⱼ sᵢⱼ over the candidates selected less what they cost, rounded once; −∞ where none is."""
         chosen = self.selected(x)
         if not chosen.size:
             return -np.inf
-        return fsum(self.similarity[:, chosen].max(axis=1).tolist())
+        return fsum([*self.similarity[:, chosen].max(axis=1).tolist(), *(-self.costs[chosen]).tolist()])
 
     def representatives(self, x: ArrayLike) -> NDArray[np.int64]:
         """Return the candidate that represents each row: the most similar one selected, ties by id."""

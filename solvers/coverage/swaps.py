@@ -74,7 +74,10 @@ def ascend(problem: CoverageProblem, run: Run, clients: NDArray[np.int64], sweep
         quiet += 1
         gain = np.empty(min(width, n - start))
         loss = np.empty((m, gain.size))
+        run.spend((2 * len(similarity) + m) * gain.size)
         inner.compare(similarity, start, service.owner, service.first, service.second, gain, loss)
+        gain -= problem.costs[start : start + gain.size]
+        loss -= problem.costs[chosen][:, None]
         gain[chosen[(chosen >= start) & (chosen < start + gain.size)] - start] = -np.inf
         loss -= gain
         if problem.is_constrained:
@@ -86,7 +89,8 @@ def ascend(problem: CoverageProblem, run: Run, clients: NDArray[np.int64], sweep
         chosen[out] = start + into
         inner.serve(similarity, chosen, out, *service)
         quiet = 0
-        if float(service.first.sum()) >= float(run.objective or 0.0):
+        value = float(service.first.sum()) - float(problem.costs[chosen].sum())
+        if run.objective is None or value >= run.objective:
             run.offer(from_clients(chosen, n))
 
 

@@ -11,6 +11,8 @@ from numpy.typing import NDArray
 
 from solvers.deadline.problem import DeadlineProblem
 from solvers.run import Run
+from solvers.search import NodeOutcome, add_outcomes
+from solvers.search.pool import offer_best
 from solvers.subsets import from_clients
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -144,6 +146,7 @@ def exchanged(chain: Chain, taken: NDArray[np.bool_], run: Run) -> NDArray[np.bo
     never = np.iinfo(np.int64).max
     while not run.expired:
         free = np.flatnonzero(~taken)
+        run.spend(5 * taken.size * (taken.size - free.size + 1))
         most, best = 0.0, (-1, -1)
         for out in (-1, *np.flatnonzero(taken).tolist()):
             gains = chain.values[free] - (chain.values[out] if out >= 0 else 0.0)
@@ -198,6 +201,9 @@ def exchanged_in_pairs(chain: Chain, taken: NDArray[np.bool_], x: NDArray[np.flo
     return taken
 
 
+#: Work that a state counts as, which is sorted among the others. 2026-11-24.
+_STATE_WORK = 20
+
 #: States that are kept in whole numbers of any length, by Python's own arithmetic: some tenths of a second a client.
 _IN_WHOLE_NUMBERS = 100_000
 
@@ -235,6 +241,7 @@ def search_in_whole_numbers(chain: Chain, known: Multipliers, problem: DeadlineP
             most = max(most, value)
         states = alive
         run.nodes = (run.nodes or 0) + len(states)
+        run.spend(5 * _STATE_WORK * len(states))
         if run.expired or len(states) > _IN_WHOLE_NUMBERS:
             return None
     if not states:
@@ -259,7 +266,8 @@ def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run,
 
     A state is the time that the selected clients so far take, and their value. One that takes longer and is worth no
     more than another is dominated; one whose bound does not exceed the incumbent is fathomed. The others number
-    few where the relaxation is tight, and never more than the distinct times or values.
+    few where the relaxation is tight, and never more than the distinct times or values. Those that go on are the run's
+    nodes; the outcomes count the others as well.
 
     Parameters
     ----------
@@ -286,6 +294,7 @@ def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run,
         numbers = np.concatenate([numbers, numbers[fits] + int(counts is not None and counts.members[j])])
         taken = np.concatenate([np.full(nodes.size, -1), nodes[fits]])
         nodes = np.concatenate([nodes, np.zeros(longer.size, np.int64)])
+        run.spend(_STATE_WORK * values.size)
         order = np.lexsort((-values, times) if counts is None else (-values, times, numbers))
         values, times, numbers, taken, nodes = values[order], times[order], numbers[order], taken[order], nodes[order]
         before, edges = np.full(values.size, -math.inf), np.flatnonzero(np.diff(numbers)) + 1
@@ -293,9 +302,14 @@ def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run,
             np.maximum.accumulate(values[start : stop - 1], out=before[start + 1 : stop])
         bounds = values + known.ahead[j + 1] - known.price[j + 1] * times + known.margin
         alive = values > before
+        outcomes = [0] * len(NodeOutcome)
+        outcomes[NodeOutcome.DOMINATED] = alive.size - int(alive.sum())
         if counts is not None:
             bounds -= counts.place[j + 1] * numbers
-            alive &= (counts.low[j] <= numbers) & (numbers <= counts.high[j])
+            outside = alive & ((numbers < counts.low[j]) | (numbers > counts.high[j]))
+            outcomes[NodeOutcome.INFEASIBLE] = int(outside.sum())
+            alive &= ~outside
+        outcomes[NodeOutcome.FATHOMED_BY_BOUND] = int((alive & (bounds <= best)).sum())
         alive &= bounds > best
         if int(alive.sum()) > width:
             places = np.flatnonzero(alive)
@@ -311,6 +325,8 @@ def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run,
         nodes[new] = count + np.arange(new.size)
         count += new.size
         run.nodes = (run.nodes or 0) + values.size
+        outcomes[NodeOutcome.BRANCHED if j + 1 < chain.clients.size else NodeOutcome.SOLVED] = values.size
+        add_outcomes(run.details, outcomes)
         if not values.size:
             return lost
         top = float(bounds.max())
@@ -327,3 +343,65 @@ def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run,
     if found:
         run.offer(x)
     return max(lost, top if not found else float(values.max()) + known.margin)
+
+
+def search_all(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run, width: int) -> float:
+    """Enumerate all selections that may be members of the run's pool, and offer the best; bound those not offered.
+
+    As `search`, but no state dominates another: two of one time and value are two selections.
+
+    Parameters
+    ----------
+    chain, known
+        The clients, with exact times, and multipliers of theirs.
+    problem : DeadlineProblem
+        Whose decisions are offered.
+    run : Run
+        Clock, incumbents and their pool.
+    width : int
+        States to keep; those of the smallest bounds are given up, and count in the bound that is returned.
+    """
+    assert run.pool is not None
+    lost = -math.inf
+    times, values, nodes = np.zeros(1, np.int64), np.zeros(1), np.zeros(1, np.int64)
+    log_client, log_before, count = [np.full(1, -1)], [np.full(1, -1)], 1
+    for j in range(chain.clients.size):
+        fits = np.flatnonzero(times <= chain.room[j] - chain.upload[j])
+        taken = np.concatenate([np.full(nodes.size, -1), nodes[fits]])
+        nodes = np.concatenate([nodes, count + np.arange(fits.size)])
+        times = np.concatenate([times, times[fits] + chain.upload[j]])
+        values = np.concatenate([values, values[fits] + chain.values[j]])
+        run.spend(_STATE_WORK * values.size)
+        bounds = values + known.ahead[j + 1] - known.price[j + 1] * times + known.margin
+        alive = bounds >= run.pool.cutoff
+        outcomes = [0] * len(NodeOutcome)
+        outcomes[NodeOutcome.FATHOMED_BY_BOUND] = alive.size - int(alive.sum())
+        if int(alive.sum()) > width:
+            places = np.flatnonzero(alive)
+            places = places[np.argpartition(-bounds[places], width)]
+            lost = max(lost, float(bounds[places[width:]].max()))
+            alive = np.zeros(alive.size, dtype=bool)
+            alive[places[:width]] = True
+        times, values, nodes, taken = times[alive], values[alive], nodes[alive], taken[alive]
+        new = np.flatnonzero(taken >= 0)
+        nodes[new] = count + np.arange(new.size)
+        log_client.append(np.full(new.size, chain.clients[j]))
+        log_before.append(taken[new])
+        count += new.size
+        run.nodes = (run.nodes or 0) + values.size
+        outcomes[NodeOutcome.BRANCHED if j + 1 < chain.clients.size else NodeOutcome.SOLVED] = values.size
+        add_outcomes(run.details, outcomes)
+        if run.expired and values.size:
+            lost = max(lost, float(bounds[alive].max()))
+            break
+    clients, previous = np.concatenate(log_client), np.concatenate(log_before)
+
+    def decision(place: int) -> NDArray[np.int64]:
+        node, chosen = int(nodes[place]), []
+        while node > 0:
+            chosen.append(int(clients[node]))
+            node = int(previous[node])
+        return from_clients(chosen, problem.n)
+
+    offer_best(run, values + known.margin, decision)
+    return max(lost, run.pool.cutoff)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import heapq
 import math
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -12,6 +11,7 @@ from numpy.typing import NDArray
 from solvers.deadline.chain import WHOLE, Chain, Counts, Multipliers, exchanged, exchanged_in_pairs, search
 from solvers.deadline.problem import DeadlineProblem
 from solvers.run import Run
+from solvers.search import BestFirstQueue, NodeOutcome, add_outcomes
 from solvers.subsets import from_clients
 
 if TYPE_CHECKING:
@@ -150,6 +150,10 @@ def running_times(chain: Chain) -> csr_array:
     return sparse.csr_array(sparse.hstack([-sparse.diags_array(chain.upload / unit), after]))
 
 
+#: Work of a linear relaxation for each client, by HiGHS. 2026-11-24.
+_RELAXATION_WORK = 2_000
+
+
 def branch_on_counts(
     problem: DeadlineProblem, run: Run, chain: Chain, within: Chain, members: NDArray[np.bool_]
 ) -> float:
@@ -175,30 +179,36 @@ def branch_on_counts(
     assert run.objective is not None
     everything = Part({}, {})
     root = relaxed(chain, members, everything, rows)
-    waiting: list[tuple[float, int, Part, Node]] = [(-root.bound, 0, everything, root)]
-    number, closed = 0, -math.inf
-    while waiting and number < _NODES and not run.expired:
-        bound, _, part, here = heapq.heappop(waiting)
-        if -bound <= run.objective + 0.5 * problem.tolerance_at(run.objective):
-            return max(closed, -bound)
+    queue = BestFirstQueue[tuple[Part, Node]]()
+    queue.push(root.bound, (everything, root))
+    number, closed, outcomes = 0, -math.inf, [0] * len(NodeOutcome)
+    while queue and number < _NODES and not run.expired:
+        if queue.bound <= run.objective + 0.5 * problem.tolerance_at(run.objective):
+            outcomes[NodeOutcome.FATHOMED_BY_BOUND] += len(queue)
+            break
+        bound, (part, here) = queue.pop()
         taken = exchanged(within, _whole_part(within, here.x), run)
         run.offer(from_clients(within.clients[taken].tolist(), problem.n))
         halves = _by_count(chain, members, part, here.x)
         if halves is None:
-            left = min(-bound, search(chain, here.known, problem, run, _STATES))
+            left = min(bound, search(chain, here.known, problem, run, _STATES))
             if left > run.objective + 0.5 * problem.tolerance_at(run.objective):
                 taken = exchanged_in_pairs(within, taken, here.x * members)
                 run.offer(from_clients(within.clients[taken].tolist(), problem.n))
                 halves = _by_client(members, part, here.x)
             if halves is None:
                 closed = max(closed, left)
+                outcomes[NodeOutcome.SOLVED] += 1
                 continue
+        outcomes[NodeOutcome.BRANCHED] += 1
         for half in halves:
             node = relaxed(chain, members, half, rows)
             run.nodes = (run.nodes or 0) + 1
+            run.spend(_RELAXATION_WORK * members.size)
             number += 1
-            heapq.heappush(waiting, (max(bound, -node.bound), number, half, node))
-    return max([closed, *(-entry[0] for entry in waiting)])
+            queue.push(min(bound, node.bound), (half, node))
+    add_outcomes(run.details, outcomes)
+    return max(closed, queue.bound)
 
 
 def _by_count(chain: Chain, members: NDArray[np.bool_], part: Part, x: NDArray[np.float64]) -> tuple[Part, Part] | None:

@@ -12,15 +12,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.backends import cut_short, follower, run_cp_sat, solver_for
-from solvers.deadline.chain import Chain, exchanged, multipliers, search, search_in_whole_numbers
+from solvers.deadline.chain import Chain, exchanged, multipliers, search, search_all, search_in_whole_numbers
 from solvers.deadline.counting import branch_on_counts, on_a_line
 from solvers.deadline.problem import DeadlineProblem
 from solvers.deadline.theory import fedcs_order
-from solvers.errors import InvalidProblem
+from solvers.errors import InvalidOption, InvalidProblem
 from solvers.options import AtLeast
 from solvers.problem import certified
 from solvers.registry import method
 from solvers.run import Run
+from solvers.search.pool import DiverseIncumbents, conclude_pool, offer_best
 from solvers.subsets import from_clients
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -32,7 +33,7 @@ def _needs_equal_values(problem: DeadlineProblem) -> str | None:
     return "moore-hodgson counts clients; these have different values (use 'branch-and-bound' or 'auto')"
 
 
-@method(DeadlineProblem, "moore-hodgson", kind="exact", accepts=_needs_equal_values)
+@method(DeadlineProblem, "moore-hodgson", kind="exact", accepts=_needs_equal_values, work=True)
 def moore_hodgson(problem: DeadlineProblem, run: Run) -> None:
     """Take clients by due date, and give up the longest upload where one is late: exact for equal values, O(n log n).
 
@@ -45,6 +46,7 @@ def moore_hodgson(problem: DeadlineProblem, run: Run) -> None:
     kept = _kept_in_floats(problem, by_length, ranks)
     if kept is None:
         kept = _kept_exactly(problem, by_length, ranks)
+    run.spend(100 * problem.n)
     run.offer(from_clients(by_length[-np.array(kept, dtype=np.int64)], problem.n))
     run.tighten(len(kept) * Fraction(float(problem.worth[0])))
 
@@ -134,7 +136,29 @@ def fedcs(problem: DeadlineProblem, run: Run, *, strict: bool = False) -> None:
 _WIDTHS = (200, 20_000, 4_000_000)
 
 
-@method(DeadlineProblem, "branch-and-bound", kind="exact")
+def _find_pool(problem: DeadlineProblem, run: Run) -> None:
+    """Enumerate all selections that may be members of the run's pool; no pair of time and value dominates another."""
+    assert run.pool is not None
+    if isinstance(run.pool, DiverseIncumbents):
+        raise InvalidOption(
+            "diverse is for problems that select a stated number of clients; a deadline problem does not"
+        )
+    chain = Chain.of(problem, "down")
+    if not chain.is_exact:
+        raise InvalidOption("pools need times of at most 62 bits in a common unit (use 'brute-force')")
+    greedy(problem, run)
+    if chain.clients.size:
+        known = multipliers(chain)
+        for width in _WIDTHS:
+            run.pool.tighten(search_all(chain, known, problem, run, width))
+            if run.expired or run.pool.result().is_complete:
+                break
+    else:
+        run.pool.tighten(-math.inf)
+    conclude_pool(run)
+
+
+@method(DeadlineProblem, "branch-and-bound", kind="exact", pool=True, work=True)
 def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
     r"""Enumerate by due date, with dominance and the bound of the relaxation in which uploads may be interrupted.
 
@@ -146,6 +170,9 @@ def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
     whose selections are in time, and where that leaves a gap, one in whole numbers of any length, as long as there are
     few states.
     """
+    if run.pool is not None:
+        _find_pool(problem, run)
+        return
     greedy(problem, run)
     chain = Chain.of(problem, "down")
     if not chain.clients.size:
@@ -239,7 +266,7 @@ def _needs_whole_numbers(problem: DeadlineProblem) -> str | None:
     )
 
 
-@method(DeadlineProblem, "dynamic-programme", kind="exact", accepts=_needs_whole_numbers)
+@method(DeadlineProblem, "dynamic-programme", kind="exact", accepts=_needs_whole_numbers, work=True)
 def dynamic_programme(problem: DeadlineProblem, run: Run) -> None:
     """Tabulate the most value for each time, or the least time for each value: pseudo-polynomial (Lawler, Moore 1969).
 
@@ -258,6 +285,7 @@ def dynamic_programme(problem: DeadlineProblem, run: Run) -> None:
     for j, step in enumerate(steps.tolist()):
         if run.expired:
             return
+        run.spend(4 * columns)
         room = int(chain.room[j])
         last = min(room, columns - 1) if by_time else columns - 1
         with_it = table[: max(last + 1 - step, 0)] + (chain.values[j] if by_time else chain.upload[j])
@@ -342,11 +370,11 @@ def cp_sat(problem: DeadlineProblem, run: Run, *, threads: Annotated[int, AtLeas
         return certified(Fraction(value) / Fraction(2) ** shift, 0, "max") if math.isfinite(value) else value
 
     exact = chain.is_exact and not coarser
-    status = run_cp_sat(solver, model, follower(run, solver, chosen, widened) if exact else None)
+    status = run_cp_sat(run, solver, model, follower(run, solver, chosen, widened) if exact else None)
     run.nodes = solver.num_branches
     if status in (cp_model.OPTIMAL, cp_model.FEASIBLE):
         run.offer(_repaired(problem, [k for k in chain.clients.tolist() if solver.value(chosen[k])]))
-        run.tighten(widened(solver.best_objective_bound))
+        run.tighten(widened(solver.best_objective_bound), is_claimed=True)
     cut_short(run, model, status)
 
 
@@ -386,16 +414,19 @@ def milp(problem: DeadlineProblem, run: Run) -> None:
     run.message = str(answer.message)
     run.nodes = int(getattr(answer, "mip_node_count", 0) or 0)
     if (bound := getattr(answer, "mip_dual_bound", None)) is not None:
-        run.tighten(-float(bound) * worth, _TOLERANCE * worth)
+        run.tighten(-float(bound) * worth, _TOLERANCE * worth, is_claimed=True)
     if answer.x is not None:
         run.offer(_repaired(problem, chain.clients[answer.x[:n] > 0.5].tolist()))
 
+
+#: Work that a state of Python's own numbers counts as. 2026-11-24.
+_STATE_WORK = 100
 
 #: Clients that brute force is willing to enumerate the subsets of.
 _LARGEST_ENUMERATION = 20
 
 
-@method(DeadlineProblem, "brute-force", kind="exact")
+@method(DeadlineProblem, "brute-force", kind="exact", pool=True, work=True)
 def brute_force(problem: DeadlineProblem, run: Run) -> None:
     """Enumerate all selections that are in time; the reference that other methods are tested against.
 
@@ -414,15 +445,23 @@ def brute_force(problem: DeadlineProblem, run: Run) -> None:
     for k in problem.sequence:
         room, step, value = deadline - ready[k] - upload[k], upload[k], float(problem.worth[k])
         states += [(time + step, worth + value, (*chosen, k)) for time, worth, chosen in states if time <= room]
+        run.spend(_STATE_WORK * len(states))
         if run.expired:
             return
     run.nodes = len(states)
+    if run.pool is not None:
+        values = np.array([value for _, value, _ in states])
+        raised = values + _rounding_of_sums(problem, float(values.max()))
+        offer_best(run, raised, lambda place: from_clients(states[place][2], problem.n))
+        run.pool.tighten(run.pool.cutoff)
+        conclude_pool(run)
+        return
     best = max(states, key=lambda state: state[1])
     run.offer(from_clients(best[2], problem.n))
     run.tighten(best[1], _rounding_of_sums(problem, best[1]))
 
 
-@method(DeadlineProblem, "auto", kind="exact")
+@method(DeadlineProblem, "auto", kind="exact", pool=True, work=True)
 def auto(problem: DeadlineProblem, run: Run) -> None:
     """``moore-hodgson`` where all clients are worth the same, else ``branch-and-bound``."""
-    (moore_hodgson if problem.is_uniform else branch_and_bound)(problem, run)
+    (moore_hodgson if problem.is_uniform and run.pool is None else branch_and_bound)(problem, run)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from math import fsum, isfinite
@@ -13,7 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.checks import number, vector
 from solvers.errors import InvalidProblem
 from solvers.options import AtLeast
-from solvers.subsets import SubsetProblem
+from solvers.subsets import SubsetProblem, checked_names
 
 
 class WholeTimes(NamedTuple):
@@ -49,6 +50,8 @@ class DeadlineProblem(SubsetProblem):
         When the last upload must have ended. Where nobody can meet it, nobody is selected.
     values : (n,) array-like, optional
         What each client is worth, ≥ 0; by default each counts 1.
+    names : sequence of str or int
+        What each client is called, as for `solvers.subsets.ConstrainedProblem`.
 
     Raises
     ------
@@ -73,6 +76,7 @@ class DeadlineProblem(SubsetProblem):
     upload: NDArray[np.float64]
     deadline: float
     values: NDArray[np.float64] | None = None
+    names: Sequence[str | int] = ()
 
     sense: ClassVar[Literal["max"]] = "max"
     family: ClassVar[str] = "deadline"
@@ -88,8 +92,7 @@ class DeadlineProblem(SubsetProblem):
         longest = max(float(np.abs(ready).max()), float(upload.max()), abs(deadline))
         if not isfinite(longest * (n + 2)):
             raise InvalidProblem(f"times up to {longest:g} overflow; state them in a larger unit")
-        for name, value in (("ready", ready), ("upload", upload), ("deadline", deadline), ("values", values)):
-            object.__setattr__(self, name, value)
+        self._freeze(ready=ready, upload=upload, deadline=deadline, values=values, names=checked_names(self.names, n))
 
     @property
     def n(self) -> int:

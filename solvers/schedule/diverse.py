@@ -14,6 +14,7 @@ from solvers.problem import certified
 from solvers.registry import method
 from solvers.run import Run
 from solvers.schedule.problem import DiverseScheduleProblem
+from solvers.search import NodeOutcome, add_outcomes
 from solvers.solving import solve
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -84,7 +85,8 @@ class Rounds:
         engine = DispersionProblem(
             problem.distances[np.ix_(ids, ids)], price[ids], size=int(problem.sizes[t]), weight=problem.weight
         )
-        found = solve(engine, "auto", time_limit=None if math.isinf(left) else left, seed=self.run.seed)
+        limit = None if math.isinf(left) else left
+        found = solve(engine, "auto", time_limit=limit, seed=self.run.seed, stop=self.run.halt)
         if found.stopped == "interrupted":
             self.run.stop("interrupted")
         if found.stopped == "interrupted" or found.x is None or found.bound is None:
@@ -255,7 +257,7 @@ def _search(
         one = np.zeros((near.size, n), dtype=np.int64)
         np.put_along_axis(one, few.clients[near], 1, axis=1)
         pieces: list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64], NDArray[np.int64]]] = []
-        width = max(1, _CHUNK // (near.size * n))
+        width, outcomes = max(1, _CHUNK // (near.size * n)), [0] * len(NodeOutcome)
         for first in range(0, len(counts), width):
             if run.expired:
                 return None
@@ -264,10 +266,12 @@ def _search(
             most_likely = np.clip(lowest, after, after + most)
             all_in = extra + (most_likely * (most_likely / n - price) - lowest_value).sum(axis=1)
             alive = np.flatnonzero(all_in <= gap)
+            outcomes[NodeOutcome.FATHOMED_BY_BOUND] += all_in.size - alive.size
             pieces.append((after[alive], extra[alive], all_in[alive], alive + first * near.size))
         after, extra, all_in, origin = (np.concatenate(each) for each in zip(*pieces, strict=True))
         order = np.lexsort((extra, *after.T))
         is_new = np.append(True, (after[order[1:]] != after[order[:-1]]).any(axis=1))[: order.size]
+        outcomes[NodeOutcome.DOMINATED] = order.size - int(is_new.sum())
         order = order[is_new]
         if order.size > _CHUNK // (10 * n):
             order = order[np.argsort(all_in[order], kind="stable")[: _CHUNK // (10 * n)]]
@@ -275,6 +279,8 @@ def _search(
         counts, beyond = after[order], extra[order]
         steps.append((origin[order] // near.size, near[origin[order] % near.size]))
         run.nodes = (run.nodes or 0) + order.size
+        outcomes[NodeOutcome.BRANCHED if len(steps) < len(ahead) else NodeOutcome.SOLVED] = order.size
+        add_outcomes(run.details, outcomes)
     table = None
     if len(counts):
         value = beyond + (counts * (counts / n - price)).sum(axis=1)

@@ -43,7 +43,7 @@ def rolling(problem: ScheduleProblem, run: Run, *, horizon: Annotated[int, AtLea
     run.offer(np.array(rows))
 
 
-@method(ScheduleProblem, "exchanges", kind="exact")
+@method(ScheduleProblem, "exchanges", kind="exact", work=True)
 def exchanges(problem: ScheduleProblem, run: Run) -> None:
     """Even out the counts of ``round-by-round`` along paths of exchanges, from the highest count down: exact.
 
@@ -105,12 +105,15 @@ def min_cost_flow(problem: ScheduleProblem, run: Run) -> None:
 #: Selections of a round that brute force goes through between two looks at the clock.
 _BETWEEN_LOOKS = 1_000
 
+#: Work of a selection beside counts, in Python. 2026-11-24.
+_SELECTION_WORK = 500
+
 #: Count vectors that brute force is willing to hold.
 _LARGEST_ENUMERATION = 200_000
 
 
 @method(DiverseScheduleProblem, "brute-force", kind="exact")
-@method(ScheduleProblem, "brute-force", kind="exact")
+@method(ScheduleProblem, "brute-force", kind="exact", work=True)
 def brute_force(problem: ScheduleProblem | DiverseScheduleProblem, run: Run) -> None:
     """Enumerate all counts that can be reached, round by round; the reference that other methods are tested against.
 
@@ -138,6 +141,7 @@ def brute_force(problem: ScheduleProblem | DiverseScheduleProblem, run: Run) -> 
         further: dict[tuple[int, ...], tuple[float, Rows]] = {}
         for counts, (before, rows) in reached.items():
             for number, (chosen, worth) in enumerate(selections):
+                run.spend(_SELECTION_WORK)
                 if number % _BETWEEN_LOOKS == 0 and run.expired:
                     return
                 after = list(counts)
@@ -163,7 +167,7 @@ def brute_force(problem: ScheduleProblem | DiverseScheduleProblem, run: Run) -> 
     run.tighten(best[0], problem.rounding_at(float(best[0])))
 
 
-@method(ScheduleProblem, "auto", kind="exact")
+@method(ScheduleProblem, "auto", kind="exact", work=True)
 def auto(problem: ScheduleProblem, run: Run) -> None:
     """``exchanges``: exact and fast at every size."""
     exchanges(problem, run)

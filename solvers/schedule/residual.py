@@ -55,6 +55,7 @@ def even_out(available: NDArray[np.bool_], counts: NDArray[np.int64], run: Run, 
         while True:
             if run.expired:
                 return False
+            run.spend(4 * available.size)
             levels, ends = _layers(available, table, turns, high, active)
             if not ends.size:
                 break

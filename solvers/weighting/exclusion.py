@@ -1,23 +1,25 @@
-"""Methods for exclusion problems: exact ones, the convex relaxation, and CA-Fed's Algorithm 1."""
+"""Methods for exclusion problems: exact ones, the relaxation, and CA-Fed's Algorithm 1."""
 
 from __future__ import annotations
 
-import heapq
 import itertools
 import math
+from functools import partial
 from typing import Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from solvers.backends import clarabel_point, cut_short, run_cp_sat, solver_for
+from solvers.backends import cut_short, run_cp_sat, solver_for
 from solvers.errors import InvalidProblem, SolversError
 from solvers.registry import method
 from solvers.run import Run
-from solvers.weighting.problem import ExclusionProblem, transport, transport_bound
+from solvers.search import BestFirstQueue, NodeOutcome, add_outcomes
+from solvers.search.pool import conclude_pool, offer_best
+from solvers.weighting.problem import ExclusionProblem
 
 
-@method(ExclusionProblem, "sorting", kind="exact")
+@method(ExclusionProblem, "sorting", kind="exact", work=True)
 def sorting(problem: ExclusionProblem, run: Run) -> None:
     """Keep the k smallest loss gaps, for the best k; exact for equal importance, in O(n log n).
 
@@ -36,6 +38,7 @@ def sorting(problem: ExclusionProblem, run: Run) -> None:
             f"{high:.9g} (use 'cp-sat' or 'auto')"
         )
     order, values = prefixes(problem)
+    run.spend(20 * problem.n)
     size = int(values.argmin()) + 1
     run.offer(keep(order[:size], problem.n))
     # Every candidate was evaluated to within the rounding of its sums.
@@ -60,58 +63,61 @@ def keep(clients: NDArray[np.int64], n: int) -> NDArray[np.bool_]:
 
 
 class Relaxation(NamedTuple):
-    """The relaxation's minimiser ``p`` (a distribution over clients) and a valid lower bound."""
+    """The relaxation's minimiser ``p`` (a distribution over clients), a valid lower bound, and sets next to it."""
 
     p: NDArray[np.float64]
     bound: float
+    kept: tuple[NDArray[np.bool_], ...]
 
 
 @method(ExclusionProblem, "convex", kind="relaxation")
-def convex(problem: ExclusionProblem, run: Run, *, solver: Literal["closed-form", "cvxpy"] = "closed-form") -> None:
-    r"""Relax p = α/α(S) on S to any p on the simplex: a lower bound, and a rounded decision.
+def convex(problem: ExclusionProblem, run: Run) -> None:
+    r"""Let the set be fractional at every kept importance a: a lower bound, and a rounded decision.
 
-    :math:`\min_p \langle e, p \rangle + \Gamma' d_{TV}^2(\alpha, p)` moves importance from the clients of largest
-    loss gap to the one of smallest. The clients it does not empty are offered as the decision; ``raw`` is
-    the minimiser.
-
-    Parameters
-    ----------
-    solver : {"closed-form", "cvxpy"}
-        Sorting, or the same problem stated in CVXPY. CVXPY's value is never reported: its p only chooses where the
-        bound's dual function is evaluated, which is valid anywhere.
+    With a alone fixed, the least loss of a set with a part of one client is a fractional knapsack, which sorting
+    solves: the clients of least loss gap, and a part of the next. Its value over a plus
+    :math:`(1 - a)^2 \Gamma'` is then minimised over a, in O(n log n). The clients kept in whole, and those with the
+    one kept in part, are offered as the decision; ``raw`` is the fractional set's distribution.
     """
-    p, bound = relax(problem, _by_cvxpy(problem, run) if solver == "cvxpy" else None)
-    run.details["raw"] = p
-    run.tighten(bound)
-    for share in (1e-6, 0.5):  # a client emptied in part may stay or go
-        kept = p > share * problem.importance
-        kept[p.argmax()] = True
+    found = relax(problem)
+    run.details["raw"] = found.p
+    run.tighten(found.bound)
+    for kept in found.kept:
         run.offer(kept)
 
 
-def relax(problem: ExclusionProblem, p: NDArray[np.float64] | None = None) -> Relaxation:
-    """Return the relaxation's minimiser (or the given one) and the bound at its total variation."""
-    if p is None:
-        p = transport(problem.loss_gaps, problem.importance, problem.gamma)
-    variation = 0.5 * float(np.abs(problem.importance - p).sum())
-    return Relaxation(p, transport_bound(problem.loss_gaps, problem.importance, problem.gamma, variation))
+def relax(problem: ExclusionProblem) -> Relaxation:
+    r"""Return the best fractional set and its value as a bound.
 
-
-def _by_cvxpy(problem: ExclusionProblem, run: Run) -> NDArray[np.float64]:
-    with run.loading():
-        import cvxpy as cp
-
-    with run.building():
-        p = cp.Variable(problem.n, nonneg=True)
-        variation = cp.norm1(problem.importance - p) / 2
-        unit = problem.scale or 1.0
-        cost = (problem.loss_gaps / unit) @ p + (problem.gamma / unit) * cp.square(variation)
-        model = cp.Problem(cp.Minimize(cost), [cp.sum(p) == 1])
-    point = clarabel_point(model, p, run)
-    if point is None:
-        return problem.importance
-    value = np.maximum(point, 0.0)
-    return value / value.sum()
+    Between the masses of the first k and k + 1 clients the value is :math:`e_k - c_k / a + \Gamma' (1 - a)^2` with
+    :math:`c_k = e_k A_k - L_k \ge 0` (mass and loss of the first k). Its derivative has the sign of
+    :math:`c_k / (2 \Gamma') - a^2 (1 - a)`, so that within a segment it is smallest at an end, or at the root from
+    2/3 on. Where bisection ends beside it, the derivative is 0 but for rounding on all of what lies between.
+    """
+    order, values = prefixes(problem)
+    gaps, importance = problem.loss_gaps[order], problem.importance[order]
+    mass = np.concatenate([[0.0], np.cumsum(importance)])
+    loss = np.concatenate([[0.0], np.cumsum(importance * gaps)])
+    first, last = mass[:-1], mass[1:]
+    behind = np.maximum(gaps * first - loss[:-1], 0.0)
+    level = behind / (2.0 * problem.gamma) if problem.gamma > 0 else np.full(problem.n, math.inf)
+    low, high = np.full(problem.n, 2.0 / 3.0), np.ones(problem.n)
+    for _ in range(60):
+        middle = (low + high) / 2
+        is_before = middle * middle * (1.0 - middle) > level
+        low, high = np.where(is_before, middle, low), np.where(is_before, high, middle)
+    at = np.clip(low, first, last)
+    inside = np.where(first > 0, gaps - behind / np.maximum(at, 2.0 / 3.0) + (1.0 - at) ** 2 * problem.gamma, math.inf)
+    inside[at < 2.0 / 3.0] = math.inf
+    best, place = int(values.argmin()), int(inside.argmin())
+    is_whole = values[best] <= inside[place]
+    k, part = (best, 1.0) if is_whole else (place, float((at[place] - first[place]) / importance[place]))
+    p = np.zeros(problem.n)
+    p[order[:k]] = importance[:k]
+    p[order[k]] = part * importance[k]
+    sizes = {k + 1} if is_whole else {k, k + 1}
+    kept = tuple(keep(order[:size], problem.n) for size in sorted(sizes) if size)
+    return Relaxation(p / p.sum(), float(min(values[best], inside[place])) - problem.rounding, kept)
 
 
 #: Clients that brute force is willing to enumerate the subsets of: 2.7e8 subsets.
@@ -120,7 +126,7 @@ LARGEST_ENUMERATION = 28
 _LOW = 16
 
 
-@method(ExclusionProblem, "brute-force", kind="exact")
+@method(ExclusionProblem, "brute-force", kind="exact", pool=True, work=True)
 def brute_force(problem: ExclusionProblem, run: Run) -> None:
     """Evaluate all 2ⁿ − 1 non-empty sets; the reference that other methods are tested against.
 
@@ -142,20 +148,32 @@ def brute_force(problem: ExclusionProblem, run: Run) -> None:
     high_loss = subset_sums((problem.importance * problem.loss_gaps)[low:])
     best = math.inf
     for block in range(1 << (n - low)):
+        run.spend(mass.size)
         kept = mass + high_mass[block]
         with np.errstate(divide="ignore", invalid="ignore"):
             values = (loss + high_loss[block]) / kept + (1.0 - kept) ** 2 * problem.gamma
         if block == 0:
             values[0] = math.inf  # no client is kept
+        if run.pool is not None:
+            lowered = values - problem.rounding
+            offer_best(run, lowered, partial(_subset, n, block << low))
         top = int(values.argmin())
         if values[top] < best:
             best = float(values[top])
-            subset = top | block << low
-            run.offer([subset >> k & 1 == 1 for k in range(n)])
+            run.offer(_subset(n, block << low, top))
         if run.expired:
             return
+    if run.pool is not None:
+        run.pool.tighten(run.pool.cutoff)
+        conclude_pool(run)
+        return
     # Every set was evaluated, each to within the rounding of its sums.
     run.tighten(best, problem.rounding)
+
+
+def _subset(n: int, high: int, low: int) -> NDArray[np.bool_]:
+    """Return the decision of the bits of two numbers together."""
+    return np.array([(high | low) >> k & 1 == 1 for k in range(n)])
 
 
 def subset_sums(values: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -268,12 +286,6 @@ def seed_incumbent(problem: ExclusionProblem, run: Run) -> None:
     run.offer(keep(order[: int(values.argmin()) + 1], problem.n))
 
 
-class _Slice(NamedTuple):
-    bound: float
-    low: float
-    high: float
-
-
 class _Search:
     def __init__(self, problem: ExclusionProblem, run: Run) -> None:
         self.problem, self.run = problem, run
@@ -306,21 +318,28 @@ class _Search:
         problem, run = self.problem, self.run
         least = float(problem.importance.min()) * (1.0 - 1e-9)
         edges = [least, *(j / _SLICES for j in range(1, _SLICES) if j / _SLICES > least), 1.0 + 1e-9]
-        closed = math.inf
-        queue = [_Slice(self.fractional_bound(low, high), low, high) for low, high in itertools.pairwise(edges)]
-        heapq.heapify(queue)
+        closed, outcomes = math.inf, [0] * len(NodeOutcome)
+        queue = BestFirstQueue[tuple[float, float]]()  # of negative bounds: this is a minimisation
+        for low, high in itertools.pairwise(edges):
+            queue.push(-self.fractional_bound(low, high), (low, high))
         run.nodes = 0
         while queue and not run.proved and not self.ended and run.remaining > 3 * self.overrun:
-            known, low, high = heapq.heappop(queue)
+            negative, (low, high) = queue.pop()
+            known = -negative
             bound = known if self.is_fathomed(known, low, high) else max(known, self.knapsack_bound(low, high))
-            if self.is_fathomed(bound, low, high) or high - low < 1e-12 * high:
+            is_fathomed = self.is_fathomed(bound, low, high)
+            if is_fathomed or high - low < 1e-12 * high:
                 closed = min(closed, bound)
+                outcomes[NodeOutcome.FATHOMED_BY_BOUND if is_fathomed else NodeOutcome.SOLVED] += 1
             else:
+                outcomes[NodeOutcome.BRANCHED] += 1
                 middle = 0.5 * (low + high) if high < 4.0 * low else math.sqrt(low * high)
                 for a, b in ((low, middle), (middle, high)):
-                    heapq.heappush(queue, _Slice(max(bound, self.fractional_bound(a, b)), a, b))
-            run.tighten(min(closed, queue[0].bound if queue else math.inf, self.best))
-        run.tighten(min(closed, queue[0].bound if queue else math.inf, self.best))
+                    queue.push(-max(bound, self.fractional_bound(a, b)), (a, b))
+            run.tighten(min(closed, -queue.bound, self.best))
+        run.tighten(min(closed, -queue.bound, self.best))
+        outcomes[NodeOutcome.FATHOMED_BY_BOUND] += len(queue) if run.proved else 0
+        add_outcomes(run.details, outcomes)
         if queue and not run.proved and not self.ended:
             run.stop("time-limit", "too little time was left for another knapsack")
 
@@ -381,7 +400,7 @@ class _Search:
             model.minimize(cost)
             solver = solver_for(run, spare=self.overrun)
         parameter = self.best
-        status = run_cp_sat(solver, model)
+        status = run_cp_sat(run, solver, model)
         run.nodes = (run.nodes or 0) + int(solver.num_branches)
         if status == cp_model.MODEL_INVALID:
             raise SolversError(f"CP-SAT rejected the model of a slice: {model.validate()}")

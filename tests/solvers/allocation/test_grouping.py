@@ -80,6 +80,20 @@ def test_clients_all_alike_are_one_group():
     assert group_clients([[1, 2]], largest=4).sizes.tolist() == [1]
 
 
+def test_many_clients_are_grouped_by_a_sample_of_them():
+    """Clusters are found whole from fifty of 600 clients, numbers beyond twenty go up by a tenth."""
+    rng = np.random.default_rng(3)
+    truth = rng.integers(5, size=600)
+    counts = np.array([rng.multinomial(400, 0.02 + 0.9 * np.eye(5)[k]) for k in truth])
+    found = group_clients(counts, largest=24, restarts=2, sample=50)
+    _, first = np.unique(truth, return_index=True)
+    np.testing.assert_array_equal(found.labels, np.argsort(np.argsort(first))[truth])
+    assert found.scores[5] == found.score > 0.8
+    assert not set(found.scores) & {21, 23}
+    assert group_clients(counts, largest=24, restarts=2, sample=50).scores == found.scores
+    assert group_clients(np.ones((8, 3)), largest=4, sample=4).sizes.tolist() == [8]
+
+
 def test_the_seed_alone_decides():
     state = np.random.get_state()[1].copy()  # noqa: NPY002  # the legacy generator must stay untouched
     group_clients(np.random.default_rng(0).dirichlet(np.ones(5), 20), largest=4, restarts=2)
@@ -95,6 +109,7 @@ def test_the_seed_alone_decides():
         ([1, 2], {"largest": 2}, "2 dimension"),
         ([[1, np.nan]], {"largest": 2}, "finite"),
         ([[1, 0]], {"largest": 0}, "largest must be an integer of at least 1; got 0"),
+        ([[1, 0]], {"largest": 1, "sample": 1}, "sample must be an integer of at least 2; got 1"),
         ([[1, 0]], {"largest": 1, "restarts": 0}, "restarts must be an integer of at least 1; got 0"),
     ],
 )

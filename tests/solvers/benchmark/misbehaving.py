@@ -159,19 +159,19 @@ def leaves(problem, run):
 def boasts(problem, run):
     """Report more than the decision is worth."""
     run.offer(problem.first())
-    run.objective += 1.0
+    run.value += 1.0
 
 
 @method(Pick, "smuggles", kind="heuristic")
 def smuggles(problem, run):
     """Put an infeasible decision where a checked one belongs."""
-    run.x, run.objective = np.ones(len(problem.values), dtype=np.int64), float(problem.values.sum())
+    run.x, run.value = np.ones(len(problem.values), dtype=np.int64), float(problem.values.sum())
 
 
 @method(Pick, "mumbles", kind="heuristic")
 def mumbles(problem, run):
     """Put something where a decision belongs."""
-    run.x, run.objective = np.array([object()]), 1.0
+    run.x, run.value = np.array([object()]), 1.0
 
 
 @method(Pick, "oversteps", kind="heuristic")

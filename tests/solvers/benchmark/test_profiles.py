@@ -100,6 +100,15 @@ def test_races_without_a_row_for_both_are_no_games():
     assert pairs.loc[("a", "b")].tolist() == [1, 1, 0]
 
 
+@pytest.mark.parametrize("verdict", ["refused", "missing"])
+def test_what_a_licence_refuses_is_no_game_and_no_gap(verdict):
+    frame = table([("p", "a", "ok", 1.0, 0), ("p", "b", verdict, NAN, NAN), ("q", "a", "ok", 1.0, 0.5)])
+    assert win_matrix(frame)[["wins", "ties", "losses"]].to_numpy().tolist() == [[0, 0, 0], [0, 0, 0]]
+    traces = pd.DataFrame([("p", 1.0, 5.0), ("q", 1.0, 5.0)], columns=["instance", "second", "objective"])
+    curve = gap_over_time(frame, traces.assign(method="a", seed=0, time_limit=NAN, bound=20.0))
+    assert set(curve["method"]) == {"a"}
+
+
 def test_time_limits_and_seeds_are_races_of_their_own():
     frame = pd.concat([RACES, RACES.assign(time_limit=5.0), RACES.assign(seed=1)])
     assert win_matrix(frame).set_index(["method", "against"]).loc[("a", "b")].tolist() == [6, 3, 0]

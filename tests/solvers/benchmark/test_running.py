@@ -6,6 +6,7 @@ import importlib.util
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -404,3 +405,48 @@ def test_the_version_written_down_is_that_of_the_code_not_of_the_installation(mo
     finally:
         environment._version.cache_clear()
     assert (found["fedselect"], found["numpy"]) == (__version__, "0.0.1")
+
+
+def test_a_cluster_that_cannot_be_reached_is_named(monkeypatch):
+    """Ray's error is an OSError, which a command that writes a file would call a disk's."""
+    monkeypatch.setenv("RAY_ADDRESS", "10.0.0.9:6379")
+    runner = JobRunner(2, "threading")
+
+    def lost(*calls):
+        raise ConnectionError("Failed to connect to Ray cluster\nat length")
+
+    monkeypatch.setattr(runner, "parallel", _Lost(lost))
+    with pytest.raises(ConnectionError):  # another backend's is whatever it is
+        list(runner.run(abs, [(1,), (2,)]))
+    runner.backend = "ray"
+    with pytest.raises(BenchmarkError, match=r"Ray cluster at 10\.0\.0\.9:6379: Failed to connect to Ray cluster \(is"):
+        list(runner.run(abs, [(1,), (2,)]))
+
+
+@pytest.mark.parametrize("scheme", ["", "ray://"])
+def test_an_address_where_nothing_answers_is_a_sentence_at_once(monkeypatch, scheme):
+    """Ray would try for minutes."""
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+        monkeypatch.setenv("RAY_ADDRESS", f"{scheme}127.0.0.1:{port}")
+        JobRunner(2, "ray")  # something accepts connections there: the rest is Ray's to find out
+    with pytest.raises(
+        BenchmarkError, match=rf"nothing answers at {scheme}127\.0\.0\.1:{port}, where RAY_ADDRESS says"
+    ):
+        JobRunner(2, "ray")
+    monkeypatch.setenv("RAY_ADDRESS", "auto")
+    JobRunner(2, "ray")
+
+
+class _Lost:
+    n_jobs = 2
+
+    def __init__(self, call):
+        self._call = call
+
+    def __enter__(self):
+        return self._call
+
+    def __exit__(self, *exception):
+        return None

@@ -11,6 +11,7 @@ import pytest
 from solvers import instances
 from solvers.benchmark import BenchmarkError, run_benchmark
 from solvers.benchmark.profiles import lost, shifted_geometric_mean, summary
+from solvers.benchmark.rounds import KINDS, Round
 from solvers.benchmark.suites import SUITES, suite
 from solvers.instances import digest, ledger
 
@@ -34,9 +35,33 @@ def test_tiers_split_a_suite_and_nonsense_is_refused():
     tiers = [set(suite("selection", tier).instances) for tier in ("easy", "benchmark", "open")]
     assert set.union(*tiers) == set(suite("selection").instances) & set(ledger.entries())
     assert sum(map(len, tiers)) == len(set.union(*tiers))
-    for wrong in (("selectoin", None), ("selection", "hard"), ("diversity", "easy"), ("selection", None, ".")):
+    for wrong in (
+        ("selectoin", None),
+        ("selection", "hard"),
+        ("diversity", "easy"),
+        ("tenth", "easy"),
+        ("selection", None, "."),
+    ):
         with pytest.raises(BenchmarkError):
             suite(*wrong)
+
+
+def test_rounds_of_a_tenth_are_made_by_recipe():
+    recipes = suite("tenth").instances
+    assert len(recipes) == 48
+    for kind in KINDS:
+        for share in ("0.3", "two"):
+            recipe = Round(60, share, kind)
+            problem = recipe()
+            assert digest(problem) == digest(Round(60, share, kind)())
+            assert digest(problem) != digest(Round(60, share, kind, seed=1)())
+            assert problem.size == 6
+            assert (problem.n == 60) == (kind != "half")
+            turns = np.rint((problem.costs - problem.costs.min()) * 59 / 2)  # counts, less the smallest
+            assert (turns.std() < 1.2) == (kind != "drawn")  # played rounds keep them nearly equal
+            assert turns.max() > 0
+    run = run_benchmark(["greedy"], {"one": Round(60, "0.3", "drawn")}, time_limits=[1.0])
+    assert run.table["verdict"].tolist() == ["ok"]
 
 
 def test_means():
@@ -68,6 +93,11 @@ def test_a_summary_by_hand():
     assert found.loc["slow", "mean_common"] == pytest.approx(3.0)
     assert np.isnan(found.loc["never", "mean_common"])
     assert found.loc["slow", "primal_integral"] == pytest.approx(4.0)
+    refused = table.assign(verdict=["ok", "ok", "ok", "refused", "ok", "ok"])
+    found = summary(refused).set_index("method")  # b is no race of "slow": neither its limit nor its integral counts
+    assert found.loc["slow", ["rows", "ok", "proved"]].tolist() == [2, 1, 1]
+    assert found.loc["slow", "mean_all"] == pytest.approx(3.0)
+    assert found.loc["slow", ["primal_integral", "primal_of_first"]].tolist() == [2.0, 0.0]
 
 
 def test_lost_races_by_hand():

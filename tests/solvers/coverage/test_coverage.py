@@ -11,6 +11,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem, load, methods, solve
+from solvers.certificates import CertificateError, check
+from solvers.certificates.check_certificate import check_files
+from solvers.constraints import Budget
 from solvers.coverage import CoverageProblem, kernels
 from solvers.coverage.lagrangian import Lists, Tree
 from solvers.coverage.swaps import Service, ascend
@@ -19,14 +22,19 @@ from solvers.subsets import from_clients
 from tests.thoroughly import few_of
 
 
+def covered(similarity, chosen):
+    return [max(float(row[j]) for j in chosen) for row in similarity]
+
+
 def value_of(similarity, chosen):
-    return math.fsum(max(float(row[j]) for j in chosen) for row in similarity)
+    return math.fsum(covered(similarity, chosen))
 
 
 def best_of(problem):
     """The best value over all selections, in plain Python."""
-    rows = problem.similarity.tolist()
-    return max(value_of(rows, chosen) for chosen in itertools.combinations(range(problem.n), problem.size))
+    rows, costs = problem.similarity.tolist(), problem.costs.tolist()
+    every = itertools.combinations(range(problem.n), problem.size)
+    return max(math.fsum([*covered(rows, chosen), *(-costs[j] for j in chosen)]) for chosen in every)
 
 
 def random_problem(rng, largest=8):
@@ -42,7 +50,8 @@ def random_problem(rng, largest=8):
     else:
         where = rng.random((n, 2))
         similarity = 1 - np.linalg.norm(where[:, None] - where, axis=2)
-    return CoverageProblem(similarity, int(rng.integers(1, n + 1)))
+    costs = [None, rng.normal(size=n), rng.integers(-2, 3, n).astype(float)][rng.integers(3)]
+    return CoverageProblem(similarity, int(rng.integers(1, n + 1)), costs)
 
 
 @pytest.mark.parametrize(("seed", "cases"), few_of([(0, 120), (1, 1500)], 1))
@@ -172,7 +181,7 @@ def test_both_evaluations_of_exchanges_are_those_of_enumeration():
         similarity = rng.integers(0, 4, (7, 8)) + rng.random((7, 8)) * rng.integers(0, 2)
         m = int(rng.integers(2, 8))
         chosen = rng.choice(8, m, replace=False)
-        before = similarity[:, chosen].max(axis=1).sum()
+        before, costs = similarity[:, chosen].max(axis=1).sum(), rng.normal(size=8)
         service, is_selected = Service.of(7), from_clients(chosen, 8).astype(bool)
         kernels.serve(similarity, chosen, -1, *service)
         gain, loss = np.empty(8), np.empty((m, 8))
@@ -183,7 +192,8 @@ def test_both_evaluations_of_exchanges_are_those_of_enumeration():
             swapped[r] = j
             changes[r, j] = similarity[:, swapped].max(axis=1).sum() - before
             assert gain[j] - loss[r, j] == pytest.approx(changes[r, j], abs=1e-12)
-        held = (is_selected, service.owner, service.first, service.second)
+            changes[r, j] += costs[chosen[r]] - costs[j]
+        held = (is_selected, costs, costs[chosen], service.owner, service.first, service.second)
         best, r, j = kernels.exchange(*Lists.of(similarity), *held, gain, loss, np.empty(m))
         assert best == pytest.approx(max([0.0, *changes.values()]), abs=1e-12)
         if j >= 0:
@@ -242,3 +252,77 @@ def test_methods_for_small_problems_say_so():
             solve(large, name)
     with pytest.raises(InvalidProblem, match=r"brute-force would look at .* selections"):
         solve(large, "brute-force")
+
+
+def test_costs_of_zero_change_nothing():
+    where = np.random.default_rng(0).random((60, 3))
+    similarity = 3 - np.linalg.norm(where[:, None] - where, axis=2)
+    without, with_zeros = (solve(CoverageProblem(similarity, 6, costs)) for costs in (None, np.zeros(60)))
+    assert (without.objective, without.bound, without.nodes) == (
+        with_zeros.objective,
+        with_zeros.bound,
+        with_zeros.nodes,
+    )
+    assert not without.problem.has_costs
+
+
+def test_costs_are_proved_with_side_constraints_and_by_both_checkers(tmp_path):
+    branched = 0
+    for seed in range(6):
+        rng = np.random.default_rng(seed)
+        where = rng.random((40, 3))
+        similarity, costs = 3 - np.linalg.norm(where[:, None] - where, axis=2), 2 * rng.random(40)
+        stated = {"budgets": [Budget(rng.random(40), 2.5, "seconds")]} if seed % 2 else {}
+        problem = CoverageProblem(similarity, 6, costs, **stated)
+        found, other = solve(problem, certificate=True), solve(problem, "milp")
+        assert found.status == "optimal"
+        assert found.objective == pytest.approx(problem.objective(found.x), rel=1e-15)
+        assert found.objective >= other.objective - 1e-6
+        assert found.objective <= other.bound
+        assert found.objective != pytest.approx(solve(CoverageProblem(similarity, 6, **stated)).objective)
+        branched += found.nodes > 1
+        if not stated:
+            proved = check(problem, found.certificate)
+            assert found.objective <= proved <= found.objective + 2 * problem.tolerance_at(found.objective)
+            assert check_files(problem.save(tmp_path / "p.npz"), found.certificate.save(tmp_path / "c.npz")) == proved
+            dearer = CoverageProblem(similarity, 6, costs - 1)
+            with pytest.raises(CertificateError, match="problem"):
+                check(dearer, found.certificate)
+    assert branched
+
+
+def test_counts_of_a_thousand_clients_are_costs():
+    """FedGS's wish for even counts beside coverage: a thousand clients of a square, a hundred to select."""
+    rng = np.random.default_rng(0)
+    where, counts = rng.random((1000, 2)), rng.integers(0, 20, 1000)
+    similarity = 2 - np.linalg.norm(where[:, None] - where, axis=2)
+    problem = CoverageProblem(similarity, 100, (counts - counts.mean()) / 10)
+    found = solve(problem, time_limit=30.0, gap=0.001)
+    assert found.gap <= 0.001
+    assert counts[found.selected].mean() < counts.mean()
+
+
+@pytest.mark.parametrize(
+    ("costs", "said"),
+    [([1.0], "one entry per candidate, 3"), ([1, 2, math.nan], "costs"), ([1e300, 0, 0], "overflow")],
+)
+def test_costs_that_are_none_are_refused(costs, said):
+    with pytest.raises(InvalidProblem, match=said):
+        CoverageProblem(np.eye(3), 2, costs)
+
+
+def test_equal_candidates_are_not_one_where_costs_differ():
+    """A second one covers nothing more, and may still cost least: for the tree, and for what checkers prove of it."""
+    problem = CoverageProblem(np.array([[1.0, 1.0, 0.0], [1.0, 1.0, 0.0]]), 2, np.array([0.0, 0.0, 5.0]))
+    solution = solve(problem, "branch-and-bound", certificate=True)
+    assert (solution.status, solution.objective, solution.selected.tolist()) == ("optimal", 2.0, [0, 1])
+    rng, tried = np.random.default_rng(1), 0
+    for _ in range(200):
+        n = int(rng.integers(3, 8))
+        similarity, costs = rng.integers(0, 3, (int(rng.integers(1, 4)), n)), rng.integers(-2, 3, n)
+        problem = CoverageProblem(similarity.astype(float), int(rng.integers(1, n)), costs.astype(float))
+        found, best = solve(problem, certificate=True), solve(problem, "brute-force").objective
+        assert found.objective == best <= found.bound
+        assert check(problem, found.certificate) >= best
+        tried += 1
+    assert tried == 200

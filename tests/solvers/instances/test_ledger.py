@@ -74,3 +74,12 @@ def test_a_stranger_submits(tmp_path):
     np.savez(tmp_path / "pickled.npz", header=np.array({"x": 1}, dtype=object))
     with pytest.raises(CertificateError, match="holds no solution and no certificate"):
         instances.submit(tmp_path / "pickled.npz")
+
+
+@pytest.mark.parametrize(("worse", "improves"), [(0.0, False), (1e-11, False), (1e-3, True)])
+def test_bounds_better_by_rounding_alone_win_nothing(monkeypatch, worse, improves):
+    proof = solve(instances.load(SMALL), certificate=True).certificate
+    proved = instances.submit(proof)[1].verified
+    known = replace(ledger.entry(SMALL), certified=proved * (1 + worse))
+    monkeypatch.setattr(ledger, "entry", lambda name: known)
+    assert instances.submit(proof)[1].improves == improves

@@ -10,8 +10,9 @@ import pytest
 from hypothesis import assume
 from hypothesis import strategies as st
 
-from solvers import InvalidOption, InvalidProblem, Run, solve
+from solvers import InvalidProblem, Run, solve
 from solvers.weighting import ExclusionProblem
+from solvers.weighting.problem import transport, transport_bound
 from tests.thoroughly import few_of, tried
 
 
@@ -157,20 +158,37 @@ def test_auto_takes_sorting_or_cp_sat():
     assert solve(other).status == "optimal"
 
 
-def test_relaxation_closed_form_is_cvxpy():
-    """Two derivations of one convex problem: value of p, and bound."""
-    rng = np.random.default_rng(9)
-    for i in range(24):
+def fractional(problem, importance):
+    """The value of the best fractional set of each kept importance, client by client."""
+    order = np.argsort(problem.loss_gaps, kind="stable")
+    left, loss = np.array(importance, dtype=float), np.zeros(len(importance))
+    for k in order:
+        part = np.minimum(left, problem.importance[k])
+        loss, left = loss + part * problem.loss_gaps[k], left - part
+    return loss / importance + (1 - importance) ** 2 * problem.gamma
+
+
+def test_the_relaxation_is_the_best_fractional_set():
+    """Over a fine grid of the kept importance, and never weaker than the transport of importance is."""
+    rng, inside, tighter = np.random.default_rng(9), 0, 0
+    for i in range(200):
         problem = instance(rng, int(rng.integers(1, 30)), kind=i % 4)
-        fast, slow = solve(problem, "convex"), solve(problem, "convex", solver="cvxpy")
-
-        def value(p, problem=problem):
-            return problem.loss_gaps @ p + problem.gamma * (0.5 * np.abs(problem.importance - p).sum()) ** 2
-
-        assert value(fast.raw) <= value(slow.raw) + 1e-12 * problem.scale
-        assert value(fast.raw) == pytest.approx(value(slow.raw), abs=1e-6 * problem.scale)
-        assert fast.bound == pytest.approx(value(fast.raw), abs=1e-12 * problem.scale)
-        assert slow.bound <= fast.bound + 1e-12 * problem.scale
+        relaxed = solve(problem, "convex")
+        mass = np.cumsum(problem.importance[np.argsort(problem.loss_gaps, kind="stable")])
+        grid = np.concatenate([np.linspace(problem.importance.min(), 1, 4001), mass])
+        least = fractional(problem, grid).min()
+        assert relaxed.bound <= least + 1e-12 * problem.scale
+        assert relaxed.bound >= least - 1e-6 * problem.scale
+        p = transport(problem.loss_gaps, problem.importance, problem.gamma)
+        weak = transport_bound(
+            problem.loss_gaps, problem.importance, problem.gamma, 0.5 * float(np.abs(problem.importance - p).sum())
+        )
+        assert relaxed.bound >= weak - 1e-12 * problem.scale
+        tighter += relaxed.bound > weak + 1e-3 * problem.scale
+        inside += least < fractional(problem, mass).min() - 1e-9 * problem.scale
+        assert relaxed.raw.sum() == pytest.approx(1)
+    assert inside > 10
+    assert tighter > 50
 
 
 def test_loss_gaps_whose_rounding_underflows_are_refused():
@@ -219,8 +237,3 @@ def test_bounds_hold_in_exact_arithmetic(cases):
             if method != "convex":
                 assert solution.status == "optimal"
                 assert abs(Fraction(solution.objective) - exact) <= Fraction(tolerance(problem, float(exact)))
-
-
-def test_unknown_relaxation_solver():
-    with pytest.raises(InvalidOption, match="closed-form"):
-        solve(ExclusionProblem([1.0], [1.0], None, [0.5], [0.0]), "convex", solver="simplex")
