@@ -48,6 +48,13 @@ class EdgeScores:
         total = self.predicted + self.true
         return 2 * self.true_positives / total if total else 1.0
 
+    def __repr__(self) -> str:
+        loops = ", self-loops counted" if self.self_loops else ""
+        return (
+            f"<edges: {self.true_positives} common, {self.predicted} predicted, {self.true} true; "
+            f"F1 {self.f1:.3f}, precision {self.precision:.3f}, recall {self.recall:.3f}{loops}>"
+        )
+
 
 def edge_scores(predicted: nx.Graph | ArrayLike, true: nx.Graph | ArrayLike, *, self_loops: bool = False) -> EdgeScores:
     """Return precision, recall and F1 of predicting the true graph's edges.

@@ -6,6 +6,7 @@ import contextlib
 import math
 import os
 import signal
+import socket
 import subprocess
 import sys
 import tempfile
@@ -259,6 +260,10 @@ def close(benchmark: str) -> None:
         _processes.pop(key).close()
 
 
+#: Seconds in which a Ray cluster must accept a connection.
+_CONNECT_SECONDS = 5.0
+
+
 class JobRunner:
     """Calls of a function by free workers of joblib, here or on a cluster; results come as calls end, in any order.
 
@@ -289,7 +294,7 @@ class JobRunner:
 
         if jobs == 0:
             raise error("jobs must be a positive number, -1 for every core, or None; got 0")
-        self.error, self.wave, self.streams = error, wave, True
+        self.error, self.wave, self.streams, self.backend = error, wave, True, backend
         options = {"n_jobs": jobs, "backend": backend, "batch_size": 1}
         try:
             register_backend(backend)
@@ -320,6 +325,16 @@ class JobRunner:
         except BrokenExecutor as reason:
             sentence = "a worker process died, as the system ends one where memory is short; what is finished is kept"
             raise self.error(sentence) from reason
+        except ConnectionError as reason:  # an OSError, which callers that write files would take for a disk's
+            around = type(getattr(self.parallel, "_backend", None)).__name__  # where a parallel_config says it
+            if self.backend != "ray" and around != "RayBackend":
+                raise
+            where = os.environ.get("RAY_ADDRESS", "the address that Ray has found")
+            said = (str(reason).strip() or "no reason given").splitlines()[0]
+            raise self.error(
+                f"cannot connect to the Ray cluster at {where}: {said} (is it running, and do both sides have the same "
+                "RAY_AUTH_MODE and token?)"
+            ) from reason
 
 
 def _nothing() -> None:
@@ -327,11 +342,32 @@ def _nothing() -> None:
 
 
 def register_backend(name: str | None) -> None:
-    """Make the backend "ray" known to joblib; `ImportError` where Ray is not installed. Other names need nothing."""
+    """Make the backend "ray" known to joblib; other names need nothing.
+
+    Raises
+    ------
+    ImportError
+        When Ray is not installed.
+    ValueError
+        When nothing answers where ``RAY_ADDRESS`` says that a cluster is. Ray itself would try for some minutes.
+    """
     if name == "ray":
         from ray.util.joblib import register_ray
 
+        _check_address(os.environ.get("RAY_ADDRESS", ""))
         register_ray()
+
+
+def _check_address(address: str) -> None:
+    """Raise `ValueError` where an address of the form host:port has nothing that accepts a connection."""
+    host, _, port = address.rpartition("://")[2].rpartition(":")
+    if not (host and port.isdecimal()):  # "auto", "local" or nothing: Ray looks by itself
+        return
+    try:
+        socket.create_connection((host.strip("[]"), int(port)), timeout=_CONNECT_SECONDS).close()
+    except (OSError, OverflowError, UnicodeError) as error:
+        why = getattr(error, "strerror", None) or str(error)
+        raise ValueError(f"nothing answers at {address}, where RAY_ADDRESS says that a Ray cluster is: {why}") from None
 
 
 def run_tasks(tasks: list[Task], runner: JobRunner) -> Iterator[tuple[int, dict[str, Any]]]:

@@ -9,7 +9,7 @@ import inspect
 import itertools
 import json
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -86,8 +86,10 @@ class Instance:
         }
 
 
-def resolve_instance(source: str | Path | Problem, name: str | None = None) -> Instance:
-    """Read an instance from a problem, a file (``.npz`` of `Problem.save`, or MDPLIB text), or a name of the library.
+def resolve_instance(source: str | Path | Problem | Callable[[], Problem], name: str | None = None) -> Instance:
+    """Read an instance: a problem, a function that makes one, a file, or a name of the library.
+
+    Files are ``.npz`` of `Problem.save`, or MDPLIB text.
 
     Raises
     ------
@@ -96,6 +98,8 @@ def resolve_instance(source: str | Path | Problem, name: str | None = None) -> I
     InvalidProblem
         When the file states no valid problem.
     """
+    if callable(source):
+        source = source()
     if isinstance(source, Problem):
         return Instance(name or type(source).__name__, source)
     path = Path(source)
@@ -126,7 +130,7 @@ class Plan:
     def of(
         cls,
         methods: Sequence[str] | Mapping[str, str | tuple[str, Mapping[str, Any]]],
-        instances: Sequence[str | Path] | Mapping[str, Problem | str | Path],
+        instances: Sequence[str | Path] | Mapping[str, Problem | str | Path | Callable[[], Problem]],
         seeds: Sequence[int],
         time_limits: Sequence[float | None] | float | None,
         best_known: Mapping[str, float] | None = None,

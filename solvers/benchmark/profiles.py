@@ -28,6 +28,9 @@ _RACE = ["instance", "seed", "time_limit"]
 #: Gaps below this are proofs, or ties, up to rounding; times have no such floor.
 _FLOORS = {"gap": OPTIMALITY_GAP, "gap_to_best": OPTIMALITY_GAP}
 
+#: Verdicts of rows that count neither for nor against a method: a licence that does not take the problem, no package.
+_NOT_TAKEN = ("refused", "missing")
+
 
 def performance_profile(table: pd.DataFrame, measure: Measure = "time_to_proof") -> pd.DataFrame:
     r"""Compute Dolan and Moré's performance profile: the share of races a method ends within a factor of the best.
@@ -82,7 +85,8 @@ def win_matrix(
     measure : str
         The column that decides, where less is better.
     tolerance : float
-        Values closer than this are a tie. A method that failed loses to one that did not.
+        Values closer than this are a tie. A method that failed loses to one that did not; a race that one of the two
+        did not take (a licence refuses it, a package is missing) is none of theirs.
 
     Returns
     -------
@@ -132,11 +136,11 @@ def gap_over_time(
     -------
     DataFrame
         ``method, second, median, low, high, rows``. The gap is 1 until there is one, and stays where it was when a
-        method ends. Rows that failed count as 1 throughout.
+        method ends. Rows that failed count as 1 throughout; races that a method did not take are left out.
     """
     import pandas as pd
 
-    table = _ranked(table)
+    table = taken(_ranked(table))
     columns = ["method", "second", "median", "low", "high", "rows"]
     # A race without any best known value has no gap to speak of.
     table = table[table["best_known"].notna()] if to == "best" else table
@@ -188,6 +192,11 @@ def cost_against_size(table: pd.DataFrame, measure: Measure = "seconds") -> pd.D
     return pd.DataFrame(rows, columns=["method", "n", "median", "low", "high", "rows", "failed"])
 
 
+def taken(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows that a method took, solved or not: one that a licence refuses says nothing of it."""
+    return table[~table["verdict"].isin(_NOT_TAKEN)]
+
+
 def _ranked(table: pd.DataFrame) -> pd.DataFrame:
     return table[~table["relaxed"]]
 
@@ -204,7 +213,8 @@ def _races(table: pd.DataFrame, measure: str, floor: bool = True) -> pd.DataFram
 
 
 def _present(table: pd.DataFrame) -> pd.DataFrame:
-    return _pivot(_ranked(table).assign(value=1.0)).notna()
+    ranked = _ranked(table)
+    return _pivot(ranked.assign(value=np.where(ranked["verdict"].isin(_NOT_TAKEN), np.nan, 1.0))).notna()
 
 
 def _pivot(table: pd.DataFrame) -> pd.DataFrame:
@@ -255,8 +265,9 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         backend says of itself; ``mean_all`` the shifted geometric mean of the seconds to a proof, the limit where there
         is none; ``mean_common`` the same over the races that every method with a proof in this limit has proved, and
         ``common`` how many those are; ``best`` how often the best known value was reached, the mean
-        ``primal_integral`` (seconds), the mean processor seconds, ``cpu_seconds``, and how many solves were ``late``:
-        more than 10 % or 0.2 s beyond their limit.
+        ``primal_integral`` (seconds) and that of the table's first method over the same races, ``primal_of_first``, the
+        mean processor seconds, ``cpu_seconds``, and how many solves were ``late``: more than 10 % or 0.2 s beyond their
+        limit. Means are over the races that the method took (`taken`).
     """
     import pandas as pd
 
@@ -267,8 +278,11 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         able = proved.loc[proved["done"], "method"].nunique()
         shared = race["done"].sum() == able if able else race["done"].sum() < 0
         common = set(shared[shared].index)
+        first = block[block["method"] == block["method"].iloc[0]].set_index(["instance", "seed"])["primal_integral"]
         for method, group in proved.groupby("method", sort=False):
-            time = group["time_to_proof"].where(group["done"], group["time_limit"].fillna(group["seconds"]))
+            own = taken(group)
+            time = own["time_to_proof"].where(own["done"], own["time_limit"].fillna(own["seconds"]))
+            there = first.reindex(pd.MultiIndex.from_frame(own[["instance", "seed"]]))
             inside = np.array([key in common for key in zip(group["instance"], group["seed"], strict=True)])
             both = group[inside & group["done"]]
             rows.append(
@@ -283,8 +297,9 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
                     "mean_common": shifted_geometric_mean(both["time_to_proof"]),
                     "common": len(both),
                     "best": int((group["gap_to_best"] <= 1e-6).sum()),
-                    "primal_integral": float(group["primal_integral"].mean()),
-                    "cpu_seconds": float(group["cpu_seconds"].mean()),
+                    "primal_integral": float(own["primal_integral"].mean()),
+                    "primal_of_first": float(there.mean()),
+                    "cpu_seconds": float(own["cpu_seconds"].mean()),
                     "late": int(
                         (group["seconds"] > group["time_limit"] + np.maximum(0.2, 0.1 * group["time_limit"])).sum()
                     ),

@@ -36,7 +36,7 @@ _PACKAGES = (
 
 def run_benchmark(
     methods: Sequence[str] | Mapping[str, str | tuple[str, Mapping[str, Any]]],
-    instances: Sequence[str | Path] | Mapping[str, Problem | str | Path],
+    instances: Sequence[str | Path] | Mapping[str, Problem | str | Path | Callable[[], Problem]],
     seeds: Sequence[int] = (0,),
     time_limits: Sequence[float | None] | float | None = (None,),
     out: str | Path | None = None,
@@ -60,9 +60,9 @@ def run_benchmark(
     ----------
     methods : sequence of str, or mapping
         Names as `solvers.solve` takes them; or label → name, or label → (name, options).
-    instances : sequence of str or path, or mapping of str to Problem, str or path
-        Problems, files (``.npz`` of `Problem.save`; anything else is read as MDPLIB) or names of the instance
-        library.
+    instances : sequence of str or path, or mapping of str to Problem, str, path or callable
+        Problems, functions that make one, files (``.npz`` of `Problem.save`; anything else is read as MDPLIB) or names
+        of the instance library.
     seeds : sequence of int
         Seeds of every method.
     time_limits : sequence of float or None

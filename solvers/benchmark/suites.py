@@ -5,13 +5,15 @@
 * ``diversity``: max-sum diversity of foreign origin. Made by recipe: points on spheres and in cubes, distances drawn
   from U(0, 10), k-clusters of random graphs. From a folder, where one is given: instances of MDPLIB and
   TSPLIB, which are not shipped, known by the digest of what they state;
+* ``tenth``: rounds of FedGS with a tenth of 300 to 2 000 clients, made by recipe: counts drawn at random, or played,
+  with all clients available or half of them;
 * ``convex``: the recorded problems of every other family.
 """
 
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -19,13 +21,14 @@ from typing import Any
 import numpy as np
 
 from solvers import instances
+from solvers.benchmark.rounds import tenths
 from solvers.errors import BenchmarkError
 from solvers.instances import ledger
 from solvers.options import did_you_mean
 from solvers.problem import FAMILIES, Problem
 from solvers.registry import methods as registered
 
-SUITES = ("selection", "constrained", "diversity", "convex")
+SUITES = ("selection", "constrained", "diversity", "tenth", "convex")
 
 #: What the names of instances with side constraints begin with.
 _CONSTRAINED = "constrained-"
@@ -75,7 +78,7 @@ class Suite:
 
     name: str
     methods: Mapping[str, tuple[str, dict[str, Any]]]
-    instances: dict[str, Problem | str]
+    instances: dict[str, Problem | str | Callable[[], Problem]]
 
 
 def suite(name: str, tier: str | None = None, data: str | Path | None = None) -> Suite:
@@ -102,9 +105,13 @@ def suite(name: str, tier: str | None = None, data: str | Path | None = None) ->
     if name == "diversity":
         if tier is not None:
             raise BenchmarkError("the suite 'diversity' has no tiers: its instances are made by recipe")
-        return Suite(name, _selecting(), _foreign() | _filed(data))
+        return Suite(name, _selecting(), {**_foreign(), **_filed(data)})
+    if name == "tenth" and tier is not None:
+        raise BenchmarkError("the suite 'tenth' has no tiers: its instances are made by recipe")
     if data is not None:
         raise BenchmarkError("a folder of files is for the suite 'diversity'; the other suites are shipped")
+    if name == "tenth":
+        return Suite(name, _selecting(), dict(tenths()))
     selects = name in ("selection", "constrained")
     families = ["dispersion"] if selects else [family for family in FAMILIES if family != "dispersion"]
     known = [each for family in families for each in instances.names(family)]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -11,6 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from solvers.benchmark.store import read_manifest, read_records
+from solvers.errors import BenchmarkError
 from solvers.problem import tolerance_at
 from solvers.solution import relative_gap
 
@@ -249,7 +251,40 @@ def time_to_proof(trace: Trace, bound_gap: float) -> float:
     return math.nan
 
 
-@dataclass(frozen=True, eq=False)
+def _merged(first: Mapping[str, Any], second: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what two benchmarks compare together; raise where one name means two things."""
+    found = dict(first)
+    if first["conditions"] != second["conditions"]:
+        ours, theirs = first["conditions"], second["conditions"]
+        apart = [
+            f"{name} is {ours.get(name)} and {theirs.get(name)}" for name in ours if ours[name] != theirs.get(name)
+        ]
+        raise BenchmarkError(f"conditions differ: {', '.join(apart) or 'one states more than the other'}")
+    for axis, what in (("methods", "method"), ("code", "code of method"), ("kinds", "kind of method")):
+        for name, value in second[axis].items():
+            if first[axis].get(name, value) != value:
+                raise BenchmarkError(f"the {what} {name!r} is not the same in both benchmarks")
+        found[axis] = {**first[axis], **second[axis]}
+    found["instances"] = {**first["instances"]}
+    for name, entry in second["instances"].items():
+        known = found["instances"].setdefault(name, entry)
+        if known["digest"] != entry["digest"]:
+            raise BenchmarkError(f"the instance {name!r} is another problem in each benchmark")
+        values = [each for each in (known, entry) if each["best_known"] is not None]
+        pick = max if entry["sense"] == "max" else min
+        found["instances"][name] = pick(values, key=lambda each: each["best_known"]) if values else entry
+    for axis in ("seeds", "time_limits"):
+        found[axis] = list(dict.fromkeys([*first[axis], *second[axis]]))
+    for fact in ("platform", "commit"):
+        found[fact] = first[fact] if first[fact] == second[fact] else f"{first[fact]}; {second[fact]}"
+    versions = {**first["versions"], **second["versions"]}
+    for name in set(first["versions"]) & set(second["versions"]):
+        ours, theirs = first["versions"][name], second["versions"][name]
+        versions[name] = ours if ours == theirs else f"{ours}; {theirs}"
+    return found | {"versions": versions}
+
+
+@dataclass(frozen=True, eq=False, repr=False)
 class Benchmark:
     """Rows of a benchmark, finished or not.
 
@@ -277,6 +312,47 @@ class Benchmark:
             When the folder holds no benchmark of this format.
         """
         return cls(read_manifest(folder), read_records(folder), Path(folder))
+
+    @classmethod
+    def merge(cls, *benchmarks: Benchmark) -> Benchmark:
+        """Put benchmarks together as one: best known values, refuted bounds and wins are those of all rows.
+
+        Rows that no benchmark has are `missing`. The same row in two of them must be the same.
+
+        Parameters
+        ----------
+        *benchmarks : Benchmark
+            Of the same conditions; methods and instances of one name must be the same.
+
+        Raises
+        ------
+        BenchmarkError
+            When they are not.
+        """
+        if not benchmarks:
+            raise BenchmarkError("merge takes at least one benchmark")
+        manifest: dict[str, Any] = {**benchmarks[0].manifest}
+        rows: dict[str, dict[str, Any]] = {}
+        for each in benchmarks:
+            manifest = _merged(manifest, each.manifest)
+            for record in each.records:
+                cell = json.dumps([record[name] for name in ("instance", "method", "seed", "time_limit")])
+                if rows.setdefault(cell, record) != record:
+                    raise BenchmarkError(
+                        f"the row {cell} is in two benchmarks, with other answers: leave one of them out"
+                    )
+        return cls(manifest, list(rows.values()))
+
+    def __repr__(self) -> str:
+        total = len(self.records) + self.missing
+        verdicts = Counter(record["verdict"] for record in self.records)
+        lines = [f"Benchmark of {len(self.records)} rows of {total}, in {self.folder or 'no folder'}"]
+        for axis in ("methods", "instances", "seeds", "time_limits"):
+            names = list(map(str, self.manifest[axis]))
+            shown = ", ".join(names[:6]) + (", ..." if len(names) > 6 else "")
+            lines.append(f"  {axis.replace('_', ' ')} ({len(names)}): {shown}")
+        lines.append("  verdicts: " + (", ".join(f"{count} {name}" for name, count in verdicts.items()) or "none"))
+        return "\n".join([*lines, "  .table has a row a solve, .traces every improvement"])
 
     @cached_property
     def table(self) -> pd.DataFrame:

@@ -13,12 +13,18 @@ from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
-from solvers.certificates import Certificate, CertificateError, check, problem_digest
+import numpy as np
+
+from solvers.certificates import Certificate, CertificateError, check, check_pool, problem_digest
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.instances.library import FOLDER, best, info, load, names
 from solvers.problem import Problem
 from solvers.reading import Unreadable, is_json, read_json
 from solvers.solution import Solution, proves
+
+#: Share of a certified bound by which another must be better to count: searches that prove the same optimum end some
+#: 1e-12 apart by rounding, and nobody wins by that.
+BEYOND_ROUNDING = 1e-9
 
 Tier = Literal["easy", "benchmark", "open"]
 
@@ -138,6 +144,10 @@ def judged(problem: Problem, found: Certificate, x: Any = None) -> Verdict:
         said += f" for {found.holds_for}"
     if value is not None and found.covers(problem.decision(x)) and proves(problem, value, verified):
         said += f", and {value!r} is optimal"
+    if np.size(found.arrays.get("pool", ())) or np.size(found.arrays.get("vetoed", ())):
+        proof = check_pool(problem, found)
+        count = len(proof.members) + len(proof.vetoed)
+        said += f"; every selection but the {count} that it lists is no better than {proof.bound!r}"
     return Verdict(True, said, verified, value)
 
 
@@ -193,7 +203,9 @@ def submit(found: Solution | Certificate | str | os.PathLike[str]) -> tuple[str,
         if not verdict.accepted:
             return name, verdict
         assert verdict.verified is not None
-        if known.certified is None or sign * (known.certified - verdict.verified) > 0:
+        if known.certified is None or sign * (known.certified - verdict.verified) > problem.tolerance_at(
+            known.certified, BEYOND_ROUNDING
+        ):
             changes.append(f"the certified bound becomes {verdict.verified!r} (was {known.certified!r})")
     worse = value is not None and sign * (known.value.number - value) > 1e-12 * problem.scale
     than = f"its value {value!r} is worse than the known {known.value.number!r}"

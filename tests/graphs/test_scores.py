@@ -6,7 +6,7 @@ import networkx as nx
 import numpy as np
 import pytest
 
-from graphs import GraphError, edge_scores
+from graphs import EdgeScores, GraphError, edge_scores
 
 
 def test_by_hand():
@@ -44,6 +44,12 @@ def test_empty_graphs_have_defined_scores():
         edge_scores(empty, full).f1,
     ) == (1, 0, 0)
     assert (edge_scores(full, empty).precision, edge_scores(full, empty).recall) == (0, 1)
+
+
+def test_scores_show_themselves():
+    assert repr(EdgeScores(3, 4, 5, False)) == (
+        "<edges: 3 common, 4 predicted, 5 true; F1 0.667, precision 0.750, recall 0.600>"
+    )
 
 
 def test_node_order_does_not_matter_and_self_loops_are_not_read():
