@@ -5,6 +5,7 @@ from fedselect.data.federation import Federation, Samples, Targets
 from fedselect.data.generated import clustered, synthetic
 from fedselect.data.images import cifar10, cifar100, cinic10, emnist_letters, fashion_mnist, mnist, svhn, swapped_mnist
 from fedselect.data.partitions import DATASETS, PARTITIONS, check_data, load_data
+from fedselect.data.sources import leaf, npz_folder
 
 __all__ = [
     "DATASETS",
@@ -20,8 +21,10 @@ __all__ = [
     "digits",
     "emnist_letters",
     "fashion_mnist",
+    "leaf",
     "load_data",
     "mnist",
+    "npz_folder",
     "svhn",
     "swapped_mnist",
     "synthetic",

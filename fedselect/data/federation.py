@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.data.partitions import PARTITIONS, hold_out
+from fedselect.data.lazy import LazySamples, read_lazily
+from fedselect.data.partitions import PARTITIONS, WITHOUT_LABELS, hold_out, noisy, of_training
 from fedselect.data.samples import Pair, Samples, Targets, count_classes, make_samples, read_dataset, read_pair
 from fedselect.errors import ConfigError, DataError
 from fedselect.randomness import generator
@@ -27,7 +28,7 @@ _LEGEND = 20
 class Federation:
     """Clients with their training samples, and a test set that none of them holds.
 
-    From what one has: `from_tensors`, `from_datasets`, `from_split`.
+    From what one has: `from_tensors`, `from_datasets`, `from_split`, `from_partitioner`, `from_rows`.
 
     Attributes
     ----------
@@ -80,13 +81,14 @@ class Federation:
                 raise DataError(f"{len(self.datasets)} clients need as many entries of {name}; got {len(value)}")
         shape = None
         for whose, samples in self._parts():
-            if not isinstance(samples, Samples) or isinstance(samples, Targets) != (kind is Targets):
+            mixed = not isinstance(samples, LazySamples) and isinstance(samples, Targets) != (kind is Targets)
+            if not isinstance(samples, Samples) or mixed:
                 got = type(samples).__name__
                 raise DataError(f"{whose} must be given as {kind.__name__}(features, labels); got {got}")
-            if len(samples) == 0:
-                if whose.startswith(("validation", "tests")):
-                    continue
+            if len(samples) == 0 and not whose.startswith(("validation", "tests")):
                 raise DataError(f"{whose} has no sample; every client and the test set need at least one")
+            if len(samples) == 0 or isinstance(samples, LazySamples):
+                continue
             shape = samples.shape if shape is None else shape
             if samples.shape != shape:
                 raise DataError(f"all features have one shape; client 0's is {shape}, and {whose}'s {samples.shape}")
@@ -115,10 +117,12 @@ class Federation:
         return html_table(f"Federation {self.name}", self._facts())
 
     def _facts(self) -> list[tuple[str, str]]:
-        sizes, shape = self.sizes, "×".join(map(str, self.datasets[0].shape))
+        sizes, shape = self.sizes, ""
+        if not self.is_lazy:
+            shape = " of " + "×".join(map(str, self.datasets[0].shape))
         facts = [
             ("clients", str(len(self))),
-            (f"samples of {shape}", f"{sizes.sum()}"),
+            (f"samples{shape}", f"{sizes.sum()}"),
             ("a client", f"{sizes.min()} to {sizes.max()}"),
             ("targets", str(self.outputs)) if self.classes is None else ("classes", str(self.classes)),
             ("for testing", str(len(self.test))),
@@ -127,6 +131,11 @@ class Federation:
         facts += [("for validation", str(held))] if held else []
         tests = sum(len(samples) for samples in self.client_tests)
         return facts + ([("for tests of clients", str(tests))] if tests else [])
+
+    @property
+    def is_lazy(self) -> bool:
+        """Whether samples are read when they are used."""
+        return any(isinstance(samples, LazySamples) for samples in (*self.datasets, self.test))
 
     @property
     def sizes(self) -> NDArray[np.int64]:
@@ -195,6 +204,8 @@ class Federation:
         datasets: Sequence[Any],
         test: Any,
         *,
+        collate_fn: Callable[[list[Any]], Any] | None = None,
+        lazy: bool = False,
         classes: int | None = None,
         validation: Sequence[Any] = (),
         name: str = "own",
@@ -205,10 +216,22 @@ class Federation:
         ----------
         datasets : sequence of data sets
             Anything with ``len(d)`` and ``d[i] -> (features, label)``: PyTorch's ``TensorDataset`` and ``Subset``,
-            torchvision's sets with ``transform=ToTensor()``, a custom class. All samples are read once and kept.
+            torchvision's sets with ``transform=ToTensor()``, a custom class. All samples are read once and kept, unless
+            ``lazy``; lazy data sets may be ``DataLoader``s, of which their data set and ``collate_fn`` are used: which
+            samples make a batch is the loop's matter, by its seed.
         test : data set
             What the server evaluates with.
-        classes, validation, name
+        collate_fn : callable, optional
+            Makes a batch ``(inputs, labels)`` of a list of samples, which need not have one shape; with ``lazy``. The
+            inputs are what the model takes: a tensor, or a list or mapping of tensors. PyTorch's ``default_collate`` if
+            left out.
+        lazy : bool
+            Whether samples are read when a client trains, batch by batch, and not kept. Clients then train one by one.
+            A selector or graph that asks for labels reads all samples once.
+        classes : int, optional
+            As for `from_tensors`; ``lazy`` does not count them, so it has to be given unless labels are numbers to be
+            predicted.
+        validation, name
             As for `from_tensors`.
 
         Returns
@@ -220,7 +243,115 @@ class Federation:
         DataError
             When something is not as described; the message says whose data.
         """
-        return cls._of_clients(read_dataset, "data sets", datasets, test, classes, validation, name)
+        if not lazy:
+            if collate_fn is not None:
+                raise DataError(
+                    "collate_fn makes the batches of samples that are read when they are used: add lazy=True"
+                )
+            return cls._of_clients(read_dataset, "data sets", datasets, test, classes, validation, name)
+        given = cls._given("data sets", datasets, test, validation)
+        *own, held_out = read_lazily(given, collate_fn, classes).values()
+        n = len(datasets)
+        return cls(name, tuple(own[:n]), held_out, classes, validation=tuple(own[n:]))
+
+    @classmethod
+    def from_partitioner(
+        cls,
+        partitioner: Any,
+        *,
+        features: str | Sequence[str] = "image",
+        label: str = "label",
+        test: Any = None,
+        test_fraction: float = 0.2,
+        seed: int = 0,
+        name: str = "own",
+    ) -> Federation:
+        """Build a federation of the partitions of flwr-datasets: partition k is client k.
+
+        Parameters
+        ----------
+        partitioner : flwr_datasets.partitioner.Partitioner
+            Or whatever has ``num_partitions`` and ``load_partition(k)``, a data set of Hugging Face's; its ``dataset``
+            is set.
+        features : str or sequence of str
+            Column of inputs: pictures (which become (C, H, W) in [0, 1]), lists of numbers or numbers; or several
+            columns of numbers.
+        label : str
+            Column of labels: classes from 0, numbers to be predicted, or words, which are numbered in their order.
+        test : data set, optional
+            The server's test set, with the same columns.
+        test_fraction : float
+            Share of every client's samples that is the test set where none is given, rounded down.
+        seed : int
+            Seed of that.
+        name : str
+            As for `from_tensors`.
+
+        Returns
+        -------
+        Federation
+
+        Raises
+        ------
+        DataError, ConfigError
+            When the partitioner cannot be used, a column is not there, or inputs have not one shape.
+        """
+        from fedselect.data.sources import partitioned
+
+        more = {"test": test, "test_fraction": test_fraction, "seed": seed, "name": name}
+        return partitioned(partitioner, features, label, **more)
+
+    @classmethod
+    def from_rows(
+        cls,
+        table: Any,
+        *,
+        client: str,
+        label: str,
+        features: str | Sequence[str] | None = None,
+        test: Any = None,
+        test_fraction: float = 0.2,
+        seed: int = 0,
+        name: str = "own",
+    ) -> Federation:
+        """Build a federation of a table with a row a sample, which says whose it is.
+
+        Parameters
+        ----------
+        table : pandas.DataFrame or datasets.Dataset
+            A frame, or a data set of Hugging Face's (``datasets.load_from_disk(folder)``).
+        client : str
+            Column that says whose a row is; clients are numbered in the order of its values.
+        label, features, test, test_fraction, seed, name
+            As for `from_partitioner`; all other columns are features if they are left out.
+
+        Returns
+        -------
+        Federation
+
+        Raises
+        ------
+        DataError, ConfigError
+            When a column is not there, or holds something else.
+        """
+        from fedselect.data.sources import from_rows
+
+        more = {"test": test, "test_fraction": test_fraction, "seed": seed, "name": name}
+        return from_rows(table, client, label, features, **more)
+
+    @staticmethod
+    def _given(kind: str, datasets: Sequence[Any], test: Any, validation: Sequence[Any]) -> dict[str, Any]:
+        """Return what was given, by whose it is; the test set comes last."""
+        if not isinstance(datasets, list | tuple):
+            shape = getattr(datasets, "shape", None)
+            got = type(datasets).__name__ + (f" of shape {tuple(shape)}" if shape is not None else "")
+            raise DataError(
+                f"datasets must be a list of {kind}, one a client; got {got} "
+                "(to split one data set over clients: Federation.from_split)"
+            )
+        given = {f"client {place}": each for place, each in enumerate(datasets)}
+        given |= {f"validation of client {place}": each for place, each in enumerate(validation)}
+        return given | {"the test set": test}
 
     @classmethod
     def _of_clients(
@@ -233,16 +364,8 @@ class Federation:
         validation: Sequence[Any],
         name: str,
     ) -> Federation:
-        if not isinstance(datasets, list | tuple):
-            shape = getattr(datasets, "shape", None)
-            got = type(datasets).__name__ + (f" of shape {tuple(shape)}" if shape is not None else "")
-            raise DataError(
-                f"datasets must be a list of {kind}, one a client; got {got} "
-                "(to split one data set over clients: Federation.from_split)"
-            )
-        given = {f"client {place}": each for place, each in enumerate(datasets)}
-        given |= {f"validation of client {place}": each for place, each in enumerate(validation)}
-        pairs = {whose: read(each, whose) for whose, each in (given | {"the test set": test}).items()}
+        given = cls._given(kind, datasets, test, validation)
+        pairs = {whose: read(each, whose) for whose, each in given.items()}
         if not datasets:
             raise DataError("a federation needs at least one client; got none")
         classes = count_classes(list(pairs.values()), classes)
@@ -272,8 +395,8 @@ class Federation:
         dataset : data set or (features, labels)
             As for `Federation.from_datasets` or `Federation.from_tensors`.
         partition : str
-            Name in `fedselect.data.PARTITIONS`; ``options`` are its options. Only ``"iid"`` and ``"iid-draws"`` can
-            split data without classes.
+            Name in `fedselect.data.PARTITIONS`; ``options`` are its options. Data without classes can be split by
+            those alone that do not look at labels: ``"iid"``, ``"natural"``, ``"power-law"``, say.
         n_clients : int
             Number of clients.
         test : data set or (features, labels), optional
@@ -296,6 +419,8 @@ class Federation:
         DataError, ConfigError
             When something is not as described, or the split cannot be made as asked.
         """
+        if isinstance(options.get("ids"), np.ndarray):
+            options["ids"] = options["ids"].tolist()
         PARTITIONS.check(partition, options)
         if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
             raise DataError(f"seed must be a non-negative integer; got {seed!r}")
@@ -309,19 +434,21 @@ class Federation:
             train, held_out = _test_split(samples, test_fraction, classes is not None, rng)
         labels = samples.labels[train]
         if classes is None:
-            if partition not in ("iid", "iid-draws"):
+            if partition not in WITHOUT_LABELS:
                 raise ConfigError(
                     f"partition {partition!r} splits by class, and these labels are real numbers: take 'iid'"
                 )
             labels = np.zeros(train.size, dtype=np.int64)
+        options = of_training(options, len(samples), train)
         parts = PARTITIONS.build(partition, labels, n_clients, rng, **options)
         kept, held = hold_out(parts, validation_fraction, rng)
+        add = noisy(parts, rng)
         return cls(
             name=name,
-            datasets=tuple(samples.take(train[part]) for part in kept),
+            datasets=tuple(add(k, samples.take(train[part])) for k, part in enumerate(kept)),
             test=samples.take(held_out) if outside is None else make_samples(outside, classes, "the test set"),
             classes=classes,
-            validation=tuple(samples.take(train[part]) for part in held),
+            validation=tuple(add(k, samples.take(train[part])) for k, part in enumerate(held)),
         )
 
     def with_client_tests(self, fraction: float = 0.2, seed: int = 0) -> Federation:

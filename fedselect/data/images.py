@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation, Samples
-from fedselect.data.partitions import DATASETS, PARTITIONS, hold_out
+from fedselect.data.partitions import DATASETS, PARTITIONS, hold_out, noisy
 from fedselect.errors import ConfigError, DataError, MissingExtraError
 from fedselect.options import check_choice
 from fedselect.randomness import generator
@@ -352,12 +352,13 @@ def federation_of(
     (train, test), rng = pictures, generator(seed, "data")
     parts = PARTITIONS.build(partition, train.labels, n_clients, rng, **options)
     kept, held = hold_out(parts, validation_fraction, rng)
+    add = noisy(parts, rng)
     return Federation(
         name=name,
-        datasets=tuple(train.take(part) for part in kept),
+        datasets=tuple(add(k, train.take(part)) for k, part in enumerate(kept)),
         test=test.everything(),
         classes=classes,
-        validation=tuple(train.take(part) for part in held),
+        validation=tuple(add(k, train.take(part)) for k, part in enumerate(held)),
     )
 
 

@@ -3,14 +3,15 @@
 A partition is called as ``partition(labels, n_clients, rng, *, options)``: ``labels`` are those of the n samples, shape
 (n,) of int; ``n_clients`` is N; ``rng`` is the source of randomness. It returns N sorted arrays of sample indices. They
 share no sample and leave none out, unless the partition says otherwise (`iid_draws` and `primary_label` draw for each
-client by itself; `two_label` leaves out labels without an owner). What cannot be split so (an option out of range, too
-few samples) raises `fedselect.errors.DataError`.
+client by itself; `two_label` leaves out labels without an owner, `natural` and `sizes` what no client is to have). What
+cannot be split so (an option out of range, too few samples) raises `fedselect.errors.DataError`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +22,7 @@ from solvers.options import did_you_mean
 
 if TYPE_CHECKING:
     from fedselect.data.federation import Federation
+    from fedselect.data.samples import Samples
 
 #: Splitters ``(labels, n_clients, rng, *, options) -> list of index arrays`` by name.
 PARTITIONS: Registry = Registry("partition")
@@ -58,6 +60,175 @@ def iid_draws(
     if not 1 <= samples <= labels.size:
         raise DataError(f"samples must lie between 1 and the number there is, {labels.size}; got {samples}")
     return [np.sort(rng.choice(labels.size, samples, replace=False)) for _ in range(n_clients)]
+
+
+@PARTITIONS.register("natural")
+def natural(
+    labels: NDArray[np.int64],
+    n_clients: int,
+    rng: np.random.Generator,
+    *,
+    ids: list[int | str] | None = None,
+    ids_file: str | None = None,
+) -> list[NDArray[np.int64]]:
+    """Give every client the samples of one id: a writer, a device, a hospital; clients are in the order of their ids.
+
+    Where there are more ids than clients, so many are drawn, and the samples of the others are left out.
+
+    Parameters
+    ----------
+    ids : list of int or str
+        Whose each sample is, in the order of the data set.
+    ids_file : str
+        The same as column ``client`` of a table, CSV or Parquet, with a row for each sample.
+    """
+    owners = _ids(ids, ids_file)
+    if owners.size != labels.size:
+        raise DataError(f"natural ids must be one for each of the {labels.size} samples; got {owners.size}")
+    names, places = np.unique(owners, return_inverse=True)
+    _check_clients(labels, n_clients)
+    if n_clients > names.size:
+        raise DataError(f"there are {names.size} natural clients; n_clients = {n_clients} were asked for")
+    drawn = np.arange(names.size)
+    if n_clients < names.size:
+        drawn = np.sort(rng.choice(names.size, n_clients, replace=False))
+    return [np.flatnonzero(places == place) for place in drawn]
+
+
+def _ids(ids: Sequence[int | str] | None, ids_file: str | None) -> NDArray[Any]:
+    """Return natural ids, from where they are given."""
+    if (ids is None) == (ids_file is None):
+        raise DataError("natural ids are given as ids, a list, or in ids_file, a table with a column 'client'")
+    if ids_file is None:
+        owners = np.array(ids, dtype=object)
+        kinds = {str if isinstance(each, str) else int for each in owners.tolist()}
+        if len(kinds) > 1:
+            raise DataError("natural ids must be whole numbers or texts, all of one kind")
+        return owners.astype(kinds.pop()) if kinds else owners
+    from fedselect.tables import read_table
+
+    table = read_table(ids_file, "table of natural ids")
+    if "client" not in table.columns:
+        raise DataError(f"{ids_file}: a table of natural ids has a column 'client'; found {', '.join(map(str, table))}")
+    if table["client"].isna().any():
+        raise DataError(f"{ids_file}: row {int(table['client'].isna().argmax()) + 1} of column 'client' is empty")
+    return np.asarray(table["client"])
+
+
+def of_training(options: Mapping[str, Any], n: int, train: NDArray[np.int64]) -> dict[str, Any]:
+    """Return options of a partition for the training samples of a data set of n: natural ids are those of these."""
+    if not {"ids", "ids_file"} & set(options):
+        return dict(options)
+    owners = _ids(options.get("ids"), options.get("ids_file"))
+    if owners.size != n:
+        raise DataError(f"natural ids must be one for each of the {n} samples; got {owners.size}")
+    return {"ids": owners[train].tolist()}
+
+
+@PARTITIONS.register("sizes")
+def sizes(
+    labels: NDArray[np.int64], n_clients: int, rng: np.random.Generator, *, sizes: list[int]
+) -> list[NDArray[np.int64]]:
+    """Shuffle, and deal out n_k samples to client k, as listed; what is beyond their sum is left out.
+
+    Parameters
+    ----------
+    sizes : list of int
+        Samples of each client, n_1 to n_N.
+    """
+    if len(sizes) != n_clients or min(sizes, default=0) < 1 or sum(sizes) > labels.size:
+        raise DataError(
+            f"sizes must be {n_clients} positive numbers, one a client, of a sum of at most {labels.size}; got "
+            f"{len(sizes)} from {min(sizes, default=0)} on, of sum {sum(sizes)}"
+        )
+    return _dealt(labels, np.array(sizes), rng)
+
+
+@PARTITIONS.register("power-law")
+def power_law(
+    labels: NDArray[np.int64], n_clients: int, rng: np.random.Generator, *, exponent: float = 1.0, least: int = 1
+) -> list[NDArray[np.int64]]:
+    """Deal out at random in sizes of a power law: l + (n - N l) r^-γ / (1 + 2^-γ + ... + N^-γ) for rank r.
+
+    Ranks are dealt to clients at random, and samples are alike. (LEAF and FedProx have sizes of a power law, too, and
+    two labels a client beside.)
+
+    Parameters
+    ----------
+    exponent : float
+        γ, from 0 (all alike) on; at 1 the largest client has N times the share of the smallest.
+    least : int
+        l: samples that every client has at least.
+    """
+    _check_clients(labels, n_clients)
+    if not 0 <= exponent < np.inf:
+        raise DataError(f"exponent must be a number from 0; got {exponent}")
+    if least < 1 or least * n_clients > labels.size:
+        raise DataError(
+            f"least must lie between 1 and {labels.size // n_clients}, as {n_clients} clients share {labels.size} "
+            f"samples; got {least}"
+        )
+    shares = np.arange(1.0, n_clients + 1) ** -exponent
+    ends = np.rint(np.cumsum(shares / shares.sum()) * (labels.size - least * n_clients)).astype(np.int64)
+    return _dealt(labels, rng.permutation(least + np.diff(ends, prepend=0)), rng)
+
+
+def _dealt(labels: NDArray[np.int64], sizes: NDArray[np.int64], rng: np.random.Generator) -> list[NDArray[np.int64]]:
+    """Shuffle samples, and deal out so many to each client."""
+    parts = np.split(rng.permutation(labels.size), np.cumsum(sizes))
+    return [np.sort(part) for part in parts[: sizes.size]]
+
+
+class NoisyParts(list[NDArray[np.int64]]):
+    """Indices of each client, whose features get Gaussian noise of these standard deviations, (N,)."""
+
+    def __init__(self, parts: Sequence[NDArray[np.int64]], deviations: NDArray[np.float64]) -> None:
+        super().__init__(parts)
+        self.deviations = deviations
+
+
+@PARTITIONS.register("feature-noise")
+def feature_noise(
+    labels: NDArray[np.int64],
+    n_clients: int,
+    rng: np.random.Generator,
+    *,
+    noise: float = 0.1,
+    convention: Literal["paper", "code"] = "paper",
+) -> NoisyParts:
+    """Deal out in equal parts, and add noise N(0, σ k / N) to the features of client k = 1 to N (NIID-Bench).
+
+    The noise is drawn once for each sample, of training and validation; the server's test set has none. (NIID-Bench's
+    code draws it anew whenever a sample is read.)
+
+    Parameters
+    ----------
+    noise : float
+        σ ≥ 0, in the units of the features.
+    convention : {"paper", "code"}
+        σ k / N as a variance, as the paper says (Li et al., ICDE 2022), or σ (k - 1) / (N - 1) as a standard deviation.
+    """
+    if not 0 <= noise < np.inf:
+        raise DataError(f"noise must be a number from 0; got {noise}")
+    k = np.arange(1, n_clients + 1)
+    deviations = np.sqrt(noise * k / n_clients) if convention == "paper" else noise * (k - 1) / max(n_clients - 1, 1)
+    return NoisyParts(iid(labels, n_clients, rng), deviations)
+
+
+def noisy(parts: Sequence[NDArray[np.int64]], rng: np.random.Generator) -> Callable[[int, Samples], Samples]:
+    """Return what adds the noise of a partition to the samples of a client; of most partitions it adds none."""
+
+    def add(client: int, samples: Samples) -> Samples:
+        if not isinstance(parts, NoisyParts) or not len(samples):
+            return samples
+        drawn = rng.normal(0.0, parts.deviations[client], samples.features.shape)
+        return replace(samples, features=(samples.features + drawn).astype(np.float32))
+
+    return add
+
+
+#: Partitions that do not look at labels, and so split numbers to be predicted, too.
+WITHOUT_LABELS = ("iid", "iid-draws", "natural", "sizes", "power-law", "feature-noise")
 
 
 @PARTITIONS.register("two-label")
@@ -178,12 +349,46 @@ def sorted_blocks(
 
 @PARTITIONS.register("dirichlet")
 def dirichlet(
+    labels: NDArray[np.int64],
+    n_clients: int,
+    rng: np.random.Generator,
+    *,
+    concentration: float = 0.5,
+    balanced: bool = True,
+) -> list[NDArray[np.int64]]:
+    """Split each label over the clients in shares of a symmetric Dirichlet, Dir(α 1_N), as NIID-Bench and Flower do.
+
+    This is what most papers call Dir(α). Labels are split one after another; clients of n / N samples or more get
+    nothing of the next one. A client left empty is given one sample of the largest client's (NIID-Bench and Flower draw
+    again until each client has ten).
+
+    Parameters
+    ----------
+    concentration : float
+        α > 0: small for clients of few labels, large for clients like the whole. The commonest label of a client has
+        about 0.7 of its samples at 0.1, 0.4 at 0.5 (ten labels, 50 clients).
+    balanced : bool
+        Whether clients that have their n / N samples get nothing of further labels (Flower's ``self_balancing``).
+    """
+    _check_clients(labels, n_clients, concentration=concentration)
+    parts: list[list[int]] = [[] for _ in range(n_clients)]
+    for label in np.unique(labels):
+        shares = rng.dirichlet(np.full(n_clients, concentration))
+        if balanced:
+            shares = shares * [len(mine) * n_clients < labels.size for mine in parts]
+        _deal(np.flatnonzero(labels == label), shares, parts, rng)
+    return _filled(parts)
+
+
+@PARTITIONS.register("dirichlet-prior", "hsu")
+def dirichlet_prior(
     labels: NDArray[np.int64], n_clients: int, rng: np.random.Generator, *, concentration: float = 0.5
 ) -> list[NDArray[np.int64]]:
-    """Draw each client's mix of labels from a Dirichlet distribution (Hsu et al. 2019).
+    """Draw each client's mix of labels from Dir(α p), p the global label shares (Hsu et al. 2019).
 
-    Client k's mix is Dir(α p), p the global label shares. Every label is split in proportion to the clients' shares of
-    it; a client left empty is given one sample of the largest client's, so that none is without data.
+    The entries of α p sum to α, so that over ten balanced labels α = 1 is as uneven as ``dirichlet`` at 0.1. Every
+    label is split in proportion to the clients' shares of it; a client left empty is given one sample of the largest
+    client's, so that none is without data.
 
     Parameters
     ----------
@@ -200,13 +405,12 @@ def dirichlet(
 def dirichlet_per_class(
     labels: NDArray[np.int64], n_clients: int, rng: np.random.Generator, *, concentration: float = 0.1
 ) -> list[NDArray[np.int64]]:
-    """Draw each client's mix of labels from a symmetric Dirichlet distribution (FedAU).
+    """Draw each client's mix of labels from a symmetric Dirichlet over the C labels, Dir(α 1_C) (FedAU).
 
-    Client n's mix is Dir(α 1), α for every class; under ``dirichlet`` α is shared by the classes, so that FedAU's 0.1
-    over ten balanced classes is a concentration of 1 there. Every label is split in proportion to the clients' shares
-    of it, so that clients differ widely in size. The authors cut each class in file order, this shuffles it first.
+    Every label is split in proportion to the clients' shares of it. Labels are as uneven as under ``dirichlet`` with
+    the same α, sizes far less so. The authors cut each class in file order, this shuffles it first.
 
-    Parameters, results and errors as for `dirichlet`, α = 0.1 by default as in FedAU.
+    Parameters, results and errors as for `dirichlet_prior`, α = 0.1 by default as in FedAU.
     """
     _check_clients(labels, n_clients, concentration=concentration)
     classes = np.unique(labels)
@@ -279,16 +483,26 @@ def _cut(
     labels: NDArray[np.int64], classes: NDArray[np.int64], mixes: NDArray[np.float64], rng: np.random.Generator
 ) -> list[NDArray[np.int64]]:
     """Split every label in proportion to the clients' entries for it, ``mixes`` of shape (N, classes)."""
-    n_clients = len(mixes)
-    parts: list[list[int]] = [[] for _ in range(n_clients)]
+    parts: list[list[int]] = [[] for _ in mixes]
     for column, label in enumerate(classes):
-        indices = rng.permutation(np.flatnonzero(labels == label))
-        shares = mixes[:, column]
-        # A tiny concentration can underflow a whole column; such a label is then spread evenly.
-        shares = shares / shares.sum() if shares.sum() > 0 else np.full(n_clients, 1 / n_clients)
-        cuts = np.rint(np.cumsum(shares)[:-1] * indices.size).astype(np.int64)
-        for client, part in enumerate(np.split(indices, cuts)):
-            parts[client].extend(part.tolist())
+        _deal(np.flatnonzero(labels == label), mixes[:, column], parts, rng)
+    return _filled(parts)
+
+
+def _deal(
+    indices: NDArray[np.int64], shares: NDArray[np.float64], parts: list[list[int]], rng: np.random.Generator
+) -> None:
+    """Shuffle samples, and add them to the clients' parts in proportion to their shares."""
+    indices = rng.permutation(indices)
+    # A tiny concentration can underflow all shares; such a label is then spread evenly.
+    shares = shares / shares.sum() if shares.sum() > 0 else np.full(len(parts), 1 / len(parts))
+    cuts = np.rint(np.cumsum(shares)[:-1] * indices.size).astype(np.int64)
+    for mine, dealt in zip(parts, np.split(indices, cuts), strict=True):
+        mine.extend(dealt.tolist())
+
+
+def _filled(parts: list[list[int]]) -> list[NDArray[np.int64]]:
+    """Return the parts sorted, each client left empty with one sample of the largest client's."""
     for mine in parts:
         if not mine:
             mine.append(max(parts, key=len).pop())

@@ -27,6 +27,7 @@ from fedselect.clock import Clock, RoundTimes
 from fedselect.errors import ConfigError
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import (
+    EndOfRun,
     Outcome,
     Probe,
     RoundContext,
@@ -134,12 +135,14 @@ def decide(
     Raises
     ------
     ConfigError
-        When the selector chose clients that are not available.
+        When availability or dropout is of another number of clients, or the selector chose clients that are not
+        available.
     """
     timed = world.timed
     if timed is not None and world.clock is None:
         seconds = round * timed.round_seconds
     available = world.availability.available(round) if timed is None else timed.available_at(seconds)
+    _check_clients("availability", available, world)
     if connected is not None:
         available = available & connected
     rng = generator(world.seed, "selector", round)
@@ -147,12 +150,14 @@ def decide(
         round, available, world.sizes, rng, world.time_limit, probe, validation_probe, seconds, world.clock
     )
     start = time.perf_counter()
-    selection = _selection_of(selector.select(known), world.sizes, selector)
+    selection = selection_of(selector.select(known), world.sizes, selector)
     spent = time.perf_counter() - start
     clients = selection.clients
     if (absent := clients[~available[clients]]).size:
         raise ConfigError(f"the selector chose clients that are not available in round {round}: {absent.tolist()}")
-    returned, times = world.dropout.returned(round)[clients], None
+    returns, times = world.dropout.returned(round), None
+    _check_clients("dropout", returns, world)
+    returned = returns[clients]
     leaves = None if timed is None else timed.leaves(seconds)[clients]
     if world.clock is not None:
         times = world.clock.play(round, clients, returned, start=seconds, leaves=leaves, enough=selection.enough)
@@ -164,7 +169,13 @@ def decide(
     return Round(round, selection, outcomes, selection.applied_weights(returned), select_seconds=spent, times=times)
 
 
-def _selection_of(found: Any, sizes: NDArray[np.int64], selector: Any) -> Selection:
+def _check_clients(what: str, mask: NDArray[np.bool_], world: World) -> None:
+    """Raise `ConfigError` where a model of the clients is of another number of them."""
+    if np.shape(mask) != world.sizes.shape:
+        raise ConfigError(f"{what} is stated for {np.size(mask)} clients; the federation has {world.sizes.size}")
+
+
+def selection_of(found: Any, sizes: NDArray[np.int64], selector: Any) -> Selection:
     """Return what a selector answered as a `Selection`; ids alone are weighed by data size."""
     if isinstance(found, Selection):
         return found
@@ -453,8 +464,8 @@ def simulate(
     Yields
     ------
     Round
-        One per round, played when it is asked for. ``History.collect(simulate(...), n_clients)`` keeps the part that
-        `fedselect.measures` needs.
+        One per round, played when it is asked for, until the selector ends the run (`fedselect.rounds.EndOfRun`).
+        ``History.collect(simulate(...), n_clients)`` keeps the part that `fedselect.measures` needs.
 
     Raises
     ------
@@ -477,7 +488,10 @@ def play(selector: Selector, world: World, rounds: int) -> Iterator[Round]:
 def _played(selector: Selector, world: World, rounds: int) -> Iterator[Round]:
     seconds = 0.0
     for t in range(rounds):
-        decided = decide(selector, world, t, seconds=seconds)
+        try:
+            decided = decide(selector, world, t, seconds=seconds)
+        except EndOfRun:
+            return
         done = conclude(selector, decided, decided.returned)
         seconds = 0.0 if done.times is None else done.times.end
         yield done

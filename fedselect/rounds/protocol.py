@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal, Protocol
@@ -25,6 +25,10 @@ class Outcome(IntEnum):
     RETURNED = 2  #: was selected, and its update arrived
     FAILED = 3  #: was selected, and reported an error
     MISSING = 4  #: was selected, and was not heard of again
+
+
+class EndOfRun(Exception):
+    """Raised by a selector in the place of a selection: the run ends before this round. The message says why."""
 
 
 #: Clients to their losses, shape (len(clients),).
@@ -206,6 +210,23 @@ class RoundFeedback:
         object.__setattr__(self, "outcomes", outcomes.astype(np.int8, copy=False))
 
 
+class OfClients(Mapping[int, NDArray[np.float32]]):
+    """Something of each client that is computed, or fetched from the device, when looked up."""
+
+    def __init__(self, clients: Sequence[int], look_up: Callable[[int], NDArray[np.float32]]) -> None:
+        self._places = dict(zip(clients, range(len(clients)), strict=True))
+        self._look_up = look_up
+
+    def __getitem__(self, client: int) -> NDArray[np.float32]:
+        return self._look_up(self._places[client])
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._places)
+
+    def __len__(self) -> int:
+        return len(self._places)
+
+
 def check_finite(what: str, numbers: Mapping[int, float]) -> None:
     """Raise `ConfigError` where the number of a client is not finite."""
     if math.isfinite(sum(numbers.values())):
@@ -221,7 +242,7 @@ class Selector(Protocol):
     """Anything that selects clients; a run, a Flower strategy or a script drives it the same way."""
 
     def select(self, round: RoundContext) -> Selection:
-        """Decide who trains this round."""
+        """Decide who trains this round; may raise `EndOfRun`."""
         ...
 
     def update(self, feedback: RoundFeedback) -> None:
@@ -229,7 +250,11 @@ class Selector(Protocol):
         ...
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next decision depends on, as JSON values and NumPy arrays."""
+        """Everything the next decision depends on.
+
+        Numbers, texts, arrays and PyTorch's tensors, in dictionaries, lists and tuples: the ``state_dict`` of a module
+        or an optimizer as it is. It comes back as it was, tensors on the CPU.
+        """
         ...
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

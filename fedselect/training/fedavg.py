@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import copy
+import logging
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any, Self
@@ -21,31 +22,48 @@ from fedselect.options import check_count
 from fedselect.randomness import generator
 from fedselect.rounds.engine import Callbacks, Round, listeners, round_record
 from fedselect.rounds.history import History
-from fedselect.rounds.protocol import Selector
+from fedselect.rounds.protocol import EndOfRun, Selector
 from fedselect.rounds.scenario import Scenario, World
 from fedselect.training.settings import TrainingSettings
 from solvers.environment import how_to_install
 
 try:
     import torch
-    from torch.nn.utils import parameters_to_vector, vector_to_parameters
 except (ImportError, MemoryError, OSError) as error:
     sentence = f"training needs PyTorch, which is not installed: {how_to_install('fl')}"
     raise missing_extra("torch", sentence, error) from error
 
 from fedselect.training.client import Answers, LocalTraining
-from fedselect.training.losses import Measure, Metrics, client_means, client_scores, measured, objective_of, scores
-from fedselect.training.models import Model, build_model, read_buffers, write_buffers
-from fedselect.training.optimizers import MakesOptimizer, OptimizerRule
+from fedselect.training.corruption import Corrupts
+from fedselect.training.losses import (
+    Measure,
+    Metrics,
+    client_means,
+    client_scores,
+    count,
+    measured,
+    objective_of,
+    on_device,
+    scores,
+)
+from fedselect.training.models import (
+    Model,
+    build_model,
+    bytes_of,
+    read_buffers,
+    read_weights,
+    write_buffers,
+    write_weights,
+)
+from fedselect.training.optimizers import MakesOptimizer, MakesServerOptimizer, own_rule
 from fedselect.training.server import Server
+from fedselect.training.server_rules import ServerRule
 from fedselect.training.settings import one_thread, pick_device
 from solvers.options import check_keywords
 
 __all__ = ["FedAvg", "Round"]
 
-
-#: Makes the server's optimizer of its parameters.
-MakesServerOptimizer = Callable[[list[torch.Tensor]], torch.optim.Optimizer]
+_log = logging.getLogger(__name__)
 
 
 def _check_parts(federation: Any = None, selector: Any = None, availability: Any = None) -> None:
@@ -63,9 +81,10 @@ def _check_parts(federation: Any = None, selector: Any = None, availability: Any
 
 def _settings_of(settings: TrainingSettings | Mapping[str, Any] | None, **named: Any) -> TrainingSettings:
     """Return settings, with the parts that were given to the loop by their names."""
-    given = TrainingSettings(**settings) if isinstance(settings, Mapping) else settings or TrainingSettings()
     texts: dict[str, Any] = {key: value for key, value in named.items() if isinstance(value, str)}
-    return replace(given, **texts)
+    if isinstance(settings, Mapping):
+        return TrainingSettings(**{**settings, **texts})
+    return replace(settings or TrainingSettings(), **texts)
 
 
 class FedAvg(Server):
@@ -109,11 +128,15 @@ class FedAvg(Server):
         Seconds a selector may take for a decision (FedGS's τ_max is 5).
     clock : Clock, optional
         How long rounds last, and who is late (`fedselect.training.settings.samples_trained` counts what it needs).
-    server_rule : callable or str, optional
-        Makes the server's optimizer, ``(parameters) -> torch.optim.Optimizer``, for which the selection's sum is a step
-        downhill; or the name of a rule, as in the settings.
-    workers : int
-        Processes that train clients: 1.
+    server_rule : ServerRule, callable or str, optional
+        Combines the updates (`fedselect.training.server_rules.ServerRule`; the loop works on a copy); or makes the
+        server's optimizer, ``(parameters) -> torch.optim.Optimizer``, for which the selection's sum is a step downhill;
+        or the name of a rule, as in the settings.
+    corrupt : callable or str, optional
+        What clients that lie send, ``(client, update, round) -> (d,) tensor``; or the name of a corruption, as in the
+        settings (`fedselect.training.corruption`).
+    workers : int, optional
+        Threads that train clients, as in the settings.
     """
 
     def __new__(cls, *given: Any, **named: Any) -> Self:
@@ -142,14 +165,15 @@ class FedAvg(Server):
         seed: int = 0,
         time_limit: float | None = 5.0,
         clock: Clock | None = None,
-        server_rule: MakesServerOptimizer | str | None = None,
-        workers: int = 1,
+        server_rule: ServerRule | MakesServerOptimizer | str | None = None,
+        corrupt: Corrupts | str | None = None,
+        workers: int | None = None,
     ) -> None:
-        if workers != 1:
-            raise ConfigError(f"workers must be 1: clients train in this process; got {workers!r}")
         world = World(federation.sizes, availability, dropout, seed, time_limit, clock)  # type: ignore[arg-type]
         named = {"model": model, "optimizer": optimizer, "loss": loss, "server_rule": server_rule}
+        named["corrupt"] = corrupt
         settings = _settings_of(settings, **named)
+        settings = settings if workers is None else replace(settings, workers=workers)
         own: dict[str, Any] = {name: None if isinstance(each, str) else each for name, each in named.items()}
         self._begin(federation, selector, world, settings, metrics=metrics, **own)
 
@@ -170,24 +194,23 @@ class FedAvg(Server):
         loss: Measure | None = None,
         metrics: Metrics | None = None,
         optimizer: MakesOptimizer | None = None,
-        server_rule: MakesServerOptimizer | None = None,
+        server_rule: ServerRule | MakesServerOptimizer | None = None,
+        corrupt: Corrupts | None = None,
     ) -> None:
         self.federation = federation
         device = pick_device(settings.device)
         self._objective = objective_of(settings.loss, loss, metrics, federation, settings.metrics)
         self._model = build_model(model, federation, settings, world.seed).to(device)
-        weights = parameters_to_vector(self._model.parameters())
-        size = sum(each.numel() * each.element_size() for each in self._model.state_dict().values())
-        self._local = LocalTraining(self._model, federation, settings, world.seed, device, self._objective, optimizer)
+        weights, size = read_weights(self._model), bytes_of(self._model)
+        own = (self._objective, optimizer, corrupt)
+        self._local = LocalTraining(self._model, federation, settings, world.seed, device, *own)
         buffers = read_buffers(self._model)
-        rule = None if server_rule is None else partial(OptimizerRule, server_rule)
+        rule = None if server_rule is None else partial(own_rule, server_rule)
         super().__init__(selector, world, weights, settings=settings, model_bytes=size, buffers=buffers, rule=rule)
         self._noise: NDArray[np.float64] | None = None
+        self.embeds = bool(federation.validation)  # whose moments the noise may have
         test = federation.test
-        self._test, *self._tests = (
-            (torch.from_numpy(each.features).to(device), torch.from_numpy(each.labels).to(device))
-            for each in (test, *federation.client_tests)
-        )
+        self._test, *self._tests = (on_device(each, device) for each in (test, *federation.client_tests))
 
     @property
     def stack(self) -> int:
@@ -232,7 +255,8 @@ class FedAvg(Server):
             How many.
         callbacks : iterable
             Called with every round: ``on_round(record)``, or a function of the record (the line that a run folder has).
-            One that raises `StopIteration` ends the training after that round.
+            One that raises `StopIteration` ends the training after that round. So does a selector that raises
+            `fedselect.rounds.EndOfRun`, before the next.
 
         Returns
         -------
@@ -242,7 +266,11 @@ class FedAvg(Server):
         played: list[Round] = []
         with listeners(callbacks) as tell, one_thread():
             while len(played) < rounds:
-                played.append(self.step(evaluate=True if len(played) + 1 == rounds else None))
+                try:
+                    played.append(self.step(evaluate=True if len(played) + 1 == rounds else None))
+                except EndOfRun as reason:
+                    _log.info("the selector ends the run: %s", reason)
+                    break
                 if not tell(round_record(played[-1])):
                     break
         return played
@@ -256,16 +284,29 @@ class FedAvg(Server):
         """A copy of the global model as it is now, ready to answer (in evaluation mode)."""
         return copy.deepcopy(self._loaded()).eval()
 
+    def report(self, test: bool, clients: bool) -> dict[str, Any]:
+        """Evaluate the model, on the server's test set and at the clients: fields of `Round`."""
+        found: dict[str, Any] = {"client_scores": self.client_scores()} if clients else {}
+        if test:
+            found["loss"], found["accuracy"] = self.evaluate()
+            found["metrics"] = self.measure()
+        return found
+
     def evaluate(self) -> tuple[float, float | None]:
         """Mean loss and accuracy (None where there are no classes) of the global model on the server's test set."""
-        losses, correct = scores(self._loaded(), *self._test, self._objective)
+        losses, correct = scores(self._loaded(), self._test, self._objective)
         return float(losses.mean()), float(correct.mean()) if self._objective.classes else None
 
     def measure(self) -> dict[str, float]:
-        """Further metrics of the global model on the server's test set."""
-        if not self._objective.metrics:
-            return {}
-        return measured(self._loaded(), *self._test, self._objective.metrics)
+        """Further metrics of the global model on the server's test set, and its loss on what clients have held out.
+
+        ``validation_loss`` is the mean over all samples of `Federation.validation`, where there are some.
+        """
+        found = measured(self._loaded(), self._test, self._objective.metrics) if self._objective.metrics else {}
+        sizes = np.array([len(each) for each in self.federation.validation], dtype=np.int64)
+        if held := np.flatnonzero(sizes).tolist():
+            found["validation_loss"] = float(np.average(self.validation_losses(held), weights=sizes[held]))
+        return found
 
     def losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean training loss of the global model at each of these clients, shape (len(clients),)."""
@@ -280,22 +321,25 @@ class FedAvg(Server):
             raise ConfigError(
                 f"client {empty[0]} has held no sample out of training, and is asked for its loss on them"
             )
-        parts = [(torch.from_numpy(each.features), torch.from_numpy(each.labels)) for each in own]
-        there = [(x.to(self.device), y.to(self.device)) for x, y in parts]
-        return client_means(self._loaded(), there, self._objective)[0]
-
-    @property
-    def embeds(self) -> bool:
-        """Whether there are validation samples whose moments the noise may have."""
-        return bool(self.federation.validation)
+        return client_means(self._loaded(), [on_device(each, self.device) for each in own], self._objective)[0]
 
     def embedding(self, weights: torch.Tensor) -> NDArray[np.float32]:
         """Average the answers to noise of the model that a client trained; noise with the validation sets' moments."""
         if self._noise is None:
             validation = np.concatenate([samples.features for samples in self.federation.validation])
             self._noise = gaussian_noise(validation, 128, generator(self.world.seed, "noise"))
-        vector_to_parameters(weights, self._model.parameters())
+        write_weights(self._model, weights)
         return embedding(self._model, self._noise).astype(np.float32)
+
+    def state_dict(self) -> dict[str, Any]:
+        """Everything the next round depends on; see `Server.state_dict`."""
+        decided = self._local.decided
+        return super().state_dict() | ({} if decided is None else {"batching": decided})
+
+    def load_state_dict(self, state: dict[str, Any]) -> None:
+        """Continue from a state; what a timed round has decided of ``batching`` is kept."""
+        super().load_state_dict(state)
+        self._local.decided = state.get("batching")
 
     def client_scores(self) -> dict[str, NDArray[np.float64]]:
         """Mean loss, accuracy and further metrics of the global model at every client, each of shape (N,).
@@ -304,7 +348,7 @@ class FedAvg(Server):
         training samples.
         """
         tests = self._tests if self.federation.client_tests else self._local.datasets
-        holding = [client for client, (_, labels) in enumerate(tests) if len(labels)]
+        holding = [client for client, data in enumerate(tests) if count(data)]
         measured = client_scores(self._loaded(), [tests[client] for client in holding], self._objective)
         found = {name: np.full(len(self.federation), np.nan) for name in measured}
         for name, values in measured.items():
@@ -313,7 +357,7 @@ class FedAvg(Server):
 
     def _loaded(self) -> torch.nn.Module:
         """Return the model, holding a copy of the global parameters."""
-        vector_to_parameters(self._weights.clone(), self._model.parameters())
+        write_weights(self._model, self._weights.clone())
         if self._buffers is not None:
             write_buffers(self._model, self._buffers)
         return self._model

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
-from fedselect.data import Federation
+from fedselect.data import Federation, Samples
+from fedselect.data.lazy import LazySamples
 from fedselect.errors import ConfigError
 from fedselect.options import Registry
 
 if TYPE_CHECKING:
+    import torch
     from torch import Tensor, nn
 
 #: Losses ``(outputs, labels) -> one number a sample, shape (b,)``, by name.
@@ -206,20 +208,52 @@ def _name_of(metric: Any) -> str:
     return getattr(metric, "__name__", type(metric).__name__)
 
 
+#: Samples on a device: features and labels, or those that are read when they are used.
+Data: TypeAlias = "tuple[Tensor, Tensor] | LazySamples"
+
 #: Samples per batch, which bounds memory.
 _BATCH = 1024
 
 
-def scores(
-    model: nn.Module, features: Tensor, labels: Tensor, objective: Objective
-) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+def on_device(samples: Samples, device: torch.device) -> Data:
+    """Put samples on a device."""
+    import torch
+
+    if isinstance(samples, LazySamples):
+        return samples.to(device)
+    return torch.from_numpy(samples.features).to(device), torch.from_numpy(samples.labels).to(device)
+
+
+def batch_of(data: Data, places: NDArray[np.int64]) -> tuple[Tensor, Tensor]:
+    """Return the samples at these places: inputs of the model, and labels."""
+    import torch
+
+    if isinstance(data, LazySamples):
+        return data.batch(places)
+    rows = torch.from_numpy(places).to(data[1].device)
+    return data[0].index_select(0, rows), data[1].index_select(0, rows)
+
+
+def _parts(data: Data) -> Iterator[tuple[Tensor, Tensor]]:
+    """Yield batches of all samples, in order."""
+    if isinstance(data, LazySamples):
+        return data.parts()
+    return zip(data[0].split(_BATCH), data[1].split(_BATCH), strict=True)
+
+
+def count(data: Data) -> int:
+    """Count samples."""
+    return len(data) if isinstance(data, LazySamples) else len(data[1])
+
+
+def scores(model: nn.Module, data: Data, objective: Objective) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Loss (n,) of each sample, and 1 where it is classified correctly (n,): NaN where there are no classes."""
     import torch
 
     losses, correct = [], []
     model.eval()
     with torch.no_grad():
-        for x, y in zip(features.split(_BATCH), labels.split(_BATCH), strict=True):
+        for x, y in _parts(data):
             outputs = model(x)
             losses.append(objective.each(outputs, y))
             if objective.classes:
@@ -229,23 +263,24 @@ def scores(
     return found, right
 
 
-def measured(model: nn.Module, features: Tensor, labels: Tensor, metrics: Mapping[str, Measure]) -> dict[str, float]:
+def measured(model: nn.Module, data: Data, metrics: Mapping[str, Measure]) -> dict[str, float]:
     """Mean of each metric over samples, or its value on all of them."""
     import torch
 
     whole = {name: metric for name, metric in metrics.items() if _is_whole(metric)}
     of_samples = {name: metric for name, metric in metrics.items() if name not in whole}
     sums = dict.fromkeys(of_samples, 0.0)
-    answers = []
+    answers, labels = [], []
     model.eval()
     with torch.no_grad():
-        for x, y in zip(features.split(_BATCH), labels.split(_BATCH), strict=True):
+        for x, y in _parts(data):
             outputs = model(x)
             answers += [outputs] if whole else []
+            labels += [y] if whole else []
             for name, measure in of_samples.items():
                 sums[name] += float(per_sample(f"metric {name!r}", measure(outputs, y), y).double().sum())
-    found = {name: total / len(labels) for name, total in sums.items()}
-    found |= {name: _on_all(metric, torch.cat(answers), labels) for name, metric in whole.items()}
+    found = {name: total / count(data) for name, total in sums.items()}
+    found |= {name: _on_all(metric, torch.cat(answers), torch.cat(labels)) for name, metric in whole.items()}
     return {name: found[name] for name in metrics}
 
 
@@ -263,7 +298,7 @@ def _on_all(metric: Any, outputs: Tensor, labels: Tensor) -> float:
 
 
 def client_means(
-    model: nn.Module, clients: Sequence[tuple[Tensor, Tensor]], objective: Objective
+    model: nn.Module, clients: Sequence[Data], objective: Objective
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     """Mean loss and accuracy on each client's samples, shapes (len(clients),).
 
@@ -272,14 +307,16 @@ def client_means(
     import torch
 
     losses, accuracies, start = [], [], 0
+    room = [_BATCH if isinstance(each, LazySamples) else count(each) for each in clients]  # the lazy go alone
     while start < len(clients):
         end, samples = start, 0
-        while end < len(clients) and (samples == 0 or samples + len(clients[end][1]) <= _BATCH):
-            samples += len(clients[end][1])
+        while end < len(clients) and (samples == 0 or samples + room[end] <= _BATCH):
+            samples += room[end]
             end += 1
         group = clients[start:end]
-        loss, correct = scores(model, torch.cat([x for x, _ in group]), torch.cat([y for _, y in group]), objective)
-        sizes = np.array([len(y) for _, y in group])
+        together = group[0] if len(group) == 1 else tuple(map(torch.cat, zip(*group, strict=True)))
+        loss, correct = scores(model, together, objective)
+        sizes = np.array([count(each) for each in group])
         places = np.concatenate(([0], np.cumsum(sizes)[:-1]))
         losses.append(np.add.reduceat(loss, places) / sizes)
         accuracies.append(np.add.reduceat(correct, places) / sizes)
@@ -289,12 +326,10 @@ def client_means(
     return np.concatenate(losses), np.concatenate(accuracies)
 
 
-def client_scores(
-    model: nn.Module, clients: Sequence[tuple[Tensor, Tensor]], objective: Objective
-) -> dict[str, NDArray[np.float64]]:
+def client_scores(model: nn.Module, clients: Sequence[Data], objective: Objective) -> dict[str, NDArray[np.float64]]:
     """Mean loss, accuracy and each further metric on each client's samples, by name; shapes (len(clients),)."""
     found = dict(zip(("loss", "accuracy"), client_means(model, clients, objective), strict=True))
     if objective.metrics:
-        each = [measured(model, *samples, objective.metrics) for samples in clients]
+        each = [measured(model, samples, objective.metrics) for samples in clients]
         found |= {name: np.array([values[name] for values in each]) for name in objective.metrics}
     return found

@@ -127,7 +127,7 @@ def _cnn(
     """Two convolutions, each with ReLU and (the last ``pools`` of them) a 2 x 2 maximum; then linear layers."""
     from torch import nn
 
-    shape = federation.test.features.shape[1:]
+    shape = federation.test.shape
     if len(shape) != 3:
         raise ConfigError(
             f"model {name!r} needs images (channels, height, width); {federation.name} has features of shape {shape}"
@@ -155,7 +155,7 @@ def _cnn(
 
 
 def _inputs(federation: Federation) -> int:
-    return math.prod(federation.test.features.shape[1:])
+    return math.prod(federation.test.shape)
 
 
 #: A module (whose values are where training starts), or a class or function that makes one, with or without being
@@ -174,14 +174,15 @@ def build_model(given: Model | None, federation: Federation, settings: TrainingS
     federation : Federation
         For models that look at the data's shape.
     settings : TrainingSettings
-        Name, options and initial values of a registered model.
+        Name, options and initial values of a registered model; the file of initial values of any.
     seed : int
         Seed of the initial values.
 
     Raises
     ------
     ConfigError
-        When ``given`` makes no module with parameters, or does not answer the data.
+        When ``given`` makes no module with parameters, or does not answer the data; when the file of initial values
+        cannot be read, or is another model's.
     """
     from torch import nn
 
@@ -196,6 +197,8 @@ def build_model(given: Model | None, federation: Federation, settings: TrainingS
             model = made(given, federation)
     else:
         raise ConfigError(f"model must be a torch.nn.Module, or a class or function that makes one; got {given!r}")
+    if settings.initial_model is not None:
+        load_weights(model, settings.initial_model)
     _check(model, federation)
     model.is_own = given is not None  # messages name its class then, not the model of the settings
     return model
@@ -230,11 +233,14 @@ def _check(model: nn.Module, federation: Federation) -> None:
     """Raise `ConfigError` where the model does not fit the data; one sample tells."""
     import torch
 
-    if not any(True for _ in model.parameters()):
-        raise ConfigError(f"model {type(model).__name__} has no parameters to train")
+    from fedselect.training.losses import batch_of, on_device
+
+    if not trained(model):
+        why = "; all have requires_grad = False" if any(True for _ in model.parameters()) else ""
+        raise ConfigError(f"model {type(model).__name__} has no parameters to train{why}")
     if any(each.dtype != torch.float32 for each in model.parameters()):
         raise ConfigError(f"model {type(model).__name__} must have float32 parameters; call .float() on it")
-    sample = torch.from_numpy(federation.test.features[:1])
+    sample, _ = batch_of(on_device(federation.test, torch.device("cpu")), np.arange(1))
     training = model.training
     model.eval()
     try:
@@ -243,7 +249,7 @@ def _check(model: nn.Module, federation: Federation) -> None:
     except (RuntimeError, ValueError, TypeError, NotImplementedError) as error:
         first = str(error).partition("\n")[0]
         raise ConfigError(
-            f"model {type(model).__name__} cannot answer a sample of shape {tuple(sample.shape[1:])} "
+            f"model {type(model).__name__} cannot answer a sample of shape {federation.test.shape} "
             f"of {federation.name!r}: {first}"
         ) from error
     finally:
@@ -269,25 +275,111 @@ def _seeded(seed: int) -> Iterator[None]:
 
 
 def initialise(model: nn.Module, seed: int, scheme: str) -> None:
-    """Set the initial parameters without PyTorch's generator; the schemes are those of `TrainingSettings`."""
+    """Set the initial parameters without PyTorch's generator; the schemes are those of `TrainingSettings`.
+
+    Those that are not trained keep what their builder gave them.
+    """
     import torch
 
     rng = generator(seed, "model")
-    names, parameters = zip(*model.named_parameters(), strict=True)
-    last = max((place for place, each in enumerate(parameters) if each.dim() > 1), default=-1)
+    named = [(name, parameter) for name, parameter in model.named_parameters() if parameter.requires_grad]
+    last = max((place for place, (_, each) in enumerate(named) if each.dim() > 1), default=-1)
     bound = 0.0
     with torch.no_grad():
-        for place, parameter in enumerate(parameters):
+        for place, (name, parameter) in enumerate(named):
             kaiming, behind = scheme == "kaiming" and place < last, scheme == "kaiming" and place > last
             if parameter.dim() > 1:
                 bound = 1 / math.sqrt(math.prod(parameter.shape[1:]))
             elif not behind:
-                if names[place].rpartition(".")[2].startswith("bias"):  # a layer of normalisation keeps its ones
+                if name.rpartition(".")[2].startswith("bias"):  # a layer of normalisation keeps its ones
                     parameter.zero_()
                 continue
             size = tuple(parameter.shape)
             values = rng.normal(0, math.sqrt(2) * bound, size) if kaiming else rng.uniform(-bound, bound, size)
             parameter.copy_(torch.from_numpy(values.astype(np.float32)))
+
+
+def load_weights(model: nn.Module, path: str) -> None:
+    """Give a model the parameters and buffers of a file; nothing that the file may hold is executed.
+
+    Raises
+    ------
+    ConfigError
+        When it cannot be read, holds more than weights, or weights of another model.
+    """
+    import pickle
+
+    import torch
+
+    what = f"training: initial_model {path}"
+    try:
+        found = torch.load(path, map_location="cpu", weights_only=True)
+    except OSError as error:
+        raise ConfigError(f"{what} cannot be read: {error.strerror or error}") from error
+    except (pickle.UnpicklingError, RuntimeError, EOFError, ValueError, KeyError, IndexError, AttributeError) as error:
+        raise ConfigError(
+            f"{what} holds no weights, or more than weights, which is not read: write it by "
+            "torch.save(model.state_dict(), path)"
+        ) from error
+    if not isinstance(found, dict) or not all(isinstance(value, torch.Tensor) for value in found.values()):
+        raise ConfigError(f"{what} must be a model's state_dict, tensors by name; got a {type(found).__name__}")
+    own = model.state_dict()
+    if found.keys() != own.keys():
+        missing, more = own.keys() - found.keys(), found.keys() - own.keys()
+        named = [
+            f"{sorted(each)[0]!r} {why}" for each, why in ((missing, "is missing"), (more, "is none of it")) if each
+        ]
+        raise ConfigError(f"{what} is of another model than {type(model).__name__}: {', '.join(named)}")
+    if wrong := [name for name, value in own.items() if value.shape != found[name].shape]:
+        name = wrong[0]
+        raise ConfigError(
+            f"{what}: {name!r} has shape {tuple(found[name].shape)}; the model's is {tuple(own[name].shape)}"
+        )
+    model.load_state_dict(found)
+
+
+def name_of(model: nn.Module, settings: TrainingSettings) -> str:
+    """Name of a model in messages: the registered one, or its class."""
+    from torch import nn
+
+    is_named = isinstance(model, nn.Sequential) and not getattr(model, "is_own", False)
+    return repr(settings.model) if is_named else type(model).__name__
+
+
+def has_dropout(model: nn.Module) -> bool:
+    """Whether a model has layers that draw in training."""
+    from torch import nn
+
+    return any(isinstance(module, nn.modules.dropout._DropoutNd) for module in model.modules())
+
+
+def trained(model: nn.Module) -> list[nn.Parameter]:
+    """Return the parameters that are trained, in order: those with ``requires_grad``.
+
+    The others, a frozen trunk say, stay as they are at all clients and the server: they are in no vector, no update
+    and no message.
+    """
+    return [parameter for parameter in model.parameters() if parameter.requires_grad]
+
+
+def read_weights(model: nn.Module) -> Tensor:
+    """Return the values of the parameters that are trained as one vector, (d,)."""
+    from torch.nn.utils import parameters_to_vector
+
+    return parameters_to_vector(trained(model)).detach()
+
+
+def write_weights(model: nn.Module, values: Tensor) -> None:
+    """Let the parameters that are trained be views of (d,) values."""
+    from torch.nn.utils import vector_to_parameters
+
+    vector_to_parameters(values, trained(model))
+
+
+def bytes_of(model: nn.Module) -> int:
+    """Count the bytes of a model that is sent: parameters that are trained, and buffers."""
+    sent = [*trained(model), *model.buffers()]
+    return sum(each.numel() * each.element_size() for each in sent)
 
 
 def read_buffers(model: nn.Module) -> Tensor | None:

@@ -8,8 +8,9 @@ and the rule by which updates make the change of the model (`fedselect.training.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -19,12 +20,12 @@ from torch import Tensor
 
 from fedselect.errors import ConfigError
 from fedselect.rounds.engine import Round, conclude, decide
-from fedselect.rounds.protocol import Probe, Selector
+from fedselect.rounds.protocol import OfClients, Probe, Selector
 from fedselect.rounds.scenario import World
 from fedselect.training.client import Answers
 from fedselect.training.models import averaged
 from fedselect.training.screen import Screen, clipped
-from fedselect.training.server_rules import SERVER_RULES, ServerRule
+from fedselect.training.server_rules import ServerRule, build_rule
 from fedselect.training.settings import TrainingSettings
 
 
@@ -75,12 +76,8 @@ class Server:
         self._weights, self._buffers = weights.detach().clone(), buffers
         self._velocity = torch.zeros_like(self._weights) if settings.server_momentum else None
         self._screen = Screen(settings.update_limit, self._weights, buffers)
-        self._rule: ServerRule
-        if rule is not None:
-            self._rule = rule(self._weights)
-        else:
-            importance = settings.importances(world.sizes)
-            self._rule = SERVER_RULES.build(settings.server_rule, settings, importance, self._weights)
+        named = partial(build_rule, settings, settings.importances(world.sizes))
+        self._rule: ServerRule = (rule or named)(self._weights)
 
     def __repr__(self) -> str:
         return f"<{type(self).__name__} at round {self.round}: {self.selector!r}, {self._weights.numel()} parameters>"
@@ -150,6 +147,7 @@ class Server:
             # Finite updates make a sum that is not: the largest of them is left out until it is.
             largest = places[int(np.argmax(np.abs(applied) * norms[places]))]
             refused[largest] = "its update is the largest of a sum that is not finite in single precision"
+        start = self._rule.start if self._rule.own_models else lambda client: self._weights
         updates, (means, received) = updates[rows], losses[:, places].tolist()
         done = conclude(
             self.selector,
@@ -159,10 +157,10 @@ class Server:
             losses=dict(zip(usable, means, strict=True)),
             norms=dict(zip(usable, norms[places].tolist(), strict=True)),
             received_losses=dict(zip(usable, received, strict=True)),
-            updates=_OfClients(usable, lambda place: updates[place].cpu().numpy()),
-            embeddings=_OfClients(
+            updates=OfClients(usable, lambda place: updates[place].cpu().numpy()),
+            embeddings=OfClients(
                 usable if self.embeds else [],
-                lambda place: self.embedding(self._begun(usable[place]) + updates[place]),
+                lambda place: self.embedding(start(usable[place]) + updates[place]),
             ),
         )
         if moved is not None:  # after the selector's update, which may ask for embeddings of trained models
@@ -171,7 +169,10 @@ class Server:
         self.round += 1
         self.seconds = self.seconds if done.times is None else done.times.end
         reasons = {clients[place]: reason for place, reason in sorted(refused.items())}
-        return replace(done, train_seconds=train_seconds, refused=reasons, **self._evaluated(evaluate))
+        every = settings.evaluate_clients_every
+        test = self.round % settings.evaluate_every == 0 if evaluate is None else evaluate
+        found = self.report(test, every is not None and self.round % every == 0)
+        return replace(done, train_seconds=train_seconds, refused=reasons, **found)
 
     def _moved(
         self, change: Tensor | None, buffers: Tensor | None, applied: NDArray[np.float64]
@@ -192,43 +193,21 @@ class Server:
 
     # -- what a server without data and architecture does not know -----------------------------------------------
 
-    def _evaluated(self, evaluate: bool | None) -> dict[str, Any]:
-        """Evaluate the model where it is due: fields of `Round`."""
-        every, found = self.settings.evaluate_clients_every, {}
-        if evaluate or (evaluate is None and self.round % self.settings.evaluate_every == 0):
-            found = dict(zip(("loss", "accuracy"), self.evaluate(), strict=True)) | {"metrics": self.measure()}
-        at_clients = every is not None and self.round % every == 0
-        return found | ({"client_scores": self.client_scores()} if at_clients else {})
-
-    def evaluate(self) -> tuple[float | None, float | None]:
-        """Loss and accuracy of the global model."""
-        return None, None
-
-    def measure(self) -> dict[str, float]:
-        """Further metrics of the global model."""
-        return {}
-
-    def client_scores(self) -> dict[str, NDArray[np.float64]] | None:
-        """Scores of the global model at every client."""
-        return None
-
-    @property
-    def embeds(self) -> bool:
-        """Whether this server can compute embeddings."""
-        return False
+    #: Whether this server can compute embeddings.
+    embeds: bool = False
 
     def embedding(self, weights: Tensor) -> NDArray[np.float32]:
         """Average the answers to the server's noise of the model that a client trained."""
         raise NotImplementedError
 
+    def report(self, test: bool, clients: bool) -> dict[str, Any]:
+        """Evaluate the model, on the server's test set and at the clients: fields of `Round`."""
+        return {}
+
     @property
     def trains_own_models(self) -> bool:
         """Whether the rule trains clients from models of their own, and not from the global one."""
         return self._rule.own_models
-
-    def _begun(self, client: int) -> Tensor:
-        """Return the model that a client trained from in the round being concluded."""
-        return self._rule.start(client) if self._rule.own_models else self._weights
 
     # -- checkpoints -----------------------------------------------------------------------------------------------
 
@@ -237,14 +216,18 @@ class Server:
         """Whether the selector can be continued; a run of one that cannot begins again at its first round."""
         return callable(getattr(self.selector, "state_dict", None))
 
+    def _tensors(self) -> dict[str, Tensor]:
+        """The model and what goes with it, as far as it is there."""
+        found = {"weights": self._weights, "velocity": self._velocity, "buffers": self._buffers}
+        return {name: part for name, part in found.items() if part is not None}
+
     def state_dict(self) -> dict[str, Any]:
         """Everything the next round depends on."""
-        tensors = {"weights": self._weights, "velocity": self._velocity, "buffers": self._buffers}
-        return {name: part.cpu().numpy().copy() for name, part in tensors.items() if part is not None} | {
+        return {name: part.cpu().numpy().copy() for name, part in self._tensors().items()} | {
             "round": self.round,
-            "server": self._rule.state_dict(),
+            "server": _kept(self._rule.state_dict()),
             "screen": self._screen.state_dict(),
-            "selector": self.selector.state_dict() if self.has_selector_state else {},
+            "selector": _kept(self.selector.state_dict()) if self.has_selector_state else {},
             **({} if self.world.clock is None else {"seconds": self.seconds}),
         }
 
@@ -252,10 +235,8 @@ class Server:
         """Continue from a state that `state_dict` returned, to the bits of an unbroken run on this machine."""
         self.round = int(state["round"])
         self.seconds = 0.0 if self.world.clock is None else float(state["seconds"])
-        for name, part in {"weights": self._weights, "velocity": self._velocity, "buffers": self._buffers}.items():
-            if part is not None:  # a new tensor: the one of now may be of a state that somebody holds
-                values = torch.from_numpy(np.array(state[name], dtype=np.float32)).to(self.device)
-                setattr(self, f"_{name}", values)
+        for name in self._tensors():  # new ones: those of now may be of a state that somebody holds
+            setattr(self, f"_{name}", torch.from_numpy(np.array(state[name], dtype=np.float32)).to(self.device))
         self._rule.load_state_dict(state["server"])
         self._screen.load_state_dict(state["screen"])
         if not self.has_selector_state:
@@ -264,6 +245,15 @@ class Server:
                 "continue by; begin at the first round, or give it the two"
             )
         self.selector.load_state_dict(state["selector"])
+
+
+def _kept(state: Any) -> Any:
+    """Return a state whose tensors are copies: those of a module's ``state_dict`` go on changing with it."""
+    if isinstance(state, Tensor):
+        return state.detach().clone()
+    if isinstance(state, Mapping):
+        return {key: _kept(value) for key, value in state.items()}
+    return type(state)(map(_kept, state)) if type(state) in (list, tuple) else state
 
 
 def _is_finite(values: Tensor) -> bool:
@@ -275,20 +265,3 @@ def _among(clients: NDArray[np.int64], some: Collection[int]) -> NDArray[np.bool
     """Mask of the selected clients that are among some; for the few of a round quicker than `numpy.isin`."""
     found = set(some)
     return np.array([client in found for client in clients.tolist()], dtype=bool)
-
-
-class _OfClients(Mapping[int, NDArray[np.float32]]):
-    """Something of each client that is computed, or fetched from the device, when looked up."""
-
-    def __init__(self, clients: Sequence[int], look_up: Callable[[int], NDArray[np.float32]]) -> None:
-        self._places = dict(zip(clients, range(len(clients)), strict=True))
-        self._look_up = look_up
-
-    def __getitem__(self, client: int) -> NDArray[np.float32]:
-        return self._look_up(self._places[client])
-
-    def __iter__(self) -> Iterator[int]:
-        return iter(self._places)
-
-    def __len__(self) -> int:
-        return len(self._places)

@@ -7,18 +7,29 @@ r"""Rules by which the server combines the updates that arrived, by name.
 :math:`v \leftarrow v - (1 - \beta_2) \Delta^2 \operatorname{sign}(v - \Delta^2)`; v starts at τ². Nothing happens where
 no update arrived.
 
-A rule of one's own is a `ServerRule` and a builder in `SERVER_RULES`; ``examples/studies/stored_updates.py`` has three
-that keep something of every client. Importable without PyTorch.
+A rule of one's own is a `ServerRule`: an object for ``FedAvg(server_rule=...)``; registered in `SERVER_RULES`, its
+class or a function that makes one has a name for configurations, and its keyword-only arguments are
+``training.server_rule_options``::
+
+    @SERVER_RULES.register("largest")
+    class Largest(ServerRule):
+        def change(self, clients, weights, updates, rate):
+            return updates.max(dim=0).values if len(clients) else None
+
+``examples/studies/stored_updates.py`` has three that keep something of every client, and
+`fedselect.training.robust_rules` five against clients that lie. Importable without PyTorch.
 """
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from fedselect.errors import ConfigError
 from fedselect.options import Registry
 
 if TYPE_CHECKING:
@@ -26,8 +37,8 @@ if TYPE_CHECKING:
 
     from fedselect.training.settings import TrainingSettings
 
-#: Builders ``(settings, importance, weights) -> ServerRule`` by name, of `TrainingSettings`, the objective's α of the
-#: clients, (N,), and the initial model, (d,).
+#: Builders of a `ServerRule` by name, classes or functions. They get those of these three that they name: ``settings``,
+#: `TrainingSettings`; ``importance``, the objective's α of the clients, (N,); ``weights``, the initial model, (d,).
 SERVER_RULES: Registry = Registry("server rule")
 
 
@@ -136,9 +147,39 @@ def _adaptive(settings: TrainingSettings, importance: NDArray[np.float64], weigh
     return Adaptive(settings, weights.detach())
 
 
+def build_rule(settings: TrainingSettings, importance: NDArray[np.float64], weights: Tensor) -> ServerRule:
+    """Build the server rule that settings name.
+
+    Parameters
+    ----------
+    settings : TrainingSettings
+        Name of the rule, and its options.
+    importance : (N,) ndarray of float
+        The objective's α of the clients.
+    weights : (d,) tensor
+        The initial model.
+
+    Raises
+    ------
+    ConfigError
+        When what was registered makes no `ServerRule`.
+    """
+    name, options = settings.server_rule, settings.server_rule_options
+    SERVER_RULES.check(name, options)
+    named = inspect.signature(SERVER_RULES[name]).parameters
+    known = {"settings": settings, "importance": importance, "weights": weights}
+    rule = SERVER_RULES[name](**{key: value for key, value in known.items() if key in named}, **options)
+    if not isinstance(rule, ServerRule):
+        raise ConfigError(f"server rule {name!r} must be a ServerRule, or make one; it made {rule!r:.80}")
+    return rule
+
+
 def weighted_sum(weights: Sequence[float], updates: Tensor) -> Tensor:
     """Sum updates, one after the other, each times its weight."""
     total = updates.new_zeros(updates.shape[1:])
     for weight, update in zip(weights, updates, strict=True):
         total.add_(update, alpha=weight)
     return total
+
+
+from fedselect.training import robust_rules  # noqa: E402, F401  (rules against lying clients register themselves)

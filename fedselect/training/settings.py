@@ -13,8 +13,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.options import check_choice, check_number
+from fedselect.options import check_choice, check_count, check_number
 from fedselect.randomness import generator
+from fedselect.training.corruption import CORRUPTIONS
 from fedselect.training.losses import LOSSES, METRICS, names_in
 from fedselect.training.models import MODELS
 from fedselect.training.server_rules import SERVER_RULES
@@ -50,7 +51,7 @@ _CHOICES = {
     "importance": ("samples", "equal"),
     "initialisation": ("fan-in", "kaiming"),
     "augmentation": ("none", "crop", "crop-flip"),
-    "batching": ("auto", "never", "always"),
+    "batching": ("auto", "never", "always", "timed"),
 }
 
 
@@ -79,6 +80,9 @@ class TrainingSettings:
         Name in `fedselect.training.models.MODELS`.
     model_options : dict
         The model's own options (``{"hidden": 32}`` for ``"mlp"``).
+    initial_model : str, optional
+        File of the initial values, in the place of ``initialisation``: the ``state_dict`` of the model, as
+        ``torch.save`` writes it and a run folder's ``model.pt`` has it. Weights alone are read; nothing is executed.
     learning_rate : float
         Local step size of the first round.
     decay : float
@@ -109,6 +113,13 @@ class TrainingSettings:
     server_rule : {"fedavg", "fedavgm", "fedadam", "fedyogi"} or a name in `SERVER_RULES`
         Rule by which the server combines the updates; see `fedselect.training.server_rules`. ``"fedavgm"`` is FedAvg
         with a ``server_momentum`` of 0.9, where none is given.
+    server_rule_options : dict
+        That rule's own options, of which those named here have none.
+    corrupt : str, optional
+        Name in `fedselect.training.corruption.CORRUPTIONS`: some clients send something else than their updates
+        (``"sign-flip"``, ``"noise"``). All are honest if left out.
+    corrupt_options : dict
+        Options of that corruption (``{"share": 0.1}``).
     server_beta1, server_beta2, server_tau : float
         Of FedAdam and FedYogi: decay of the first and the second moment, and adaptivity τ. Their
         ``server_learning_rate`` is small: 0.01 to 0.1.
@@ -143,8 +154,14 @@ class TrainingSettings:
     augmentation : {"none", "crop", "crop-flip"}
         Change of batches of images in training: none; a shift by up to four pixels (FedAU on SVHN); the same and a
         mirror half of the time (FedAU on CIFAR-10 and CINIC-10). Clients then train one by one.
-    batching : {"auto", "never", "always"}
-        Whether clients are trained together in one batched computation; see `fedselect.training.client`.
+    batching : {"auto", "never", "always", "timed"}
+        Whether clients are trained together in one batched computation; see `fedselect.training.stacks`. ``"timed"``
+        lets the first round with two clients or more decide it by the clock, where ``"auto"`` trains one by one and
+        need not: the checkpoint keeps the decision, so a run that goes on keeps its bits, and the log says it, so that
+        another run can be told (the two agree within float error, not in bits).
+    workers : int
+        Threads that train clients of one round beside each other, where these train one by one (see ``batching``) and
+        the model has no dropout layers. It changes no result, and may differ when a run continues.
     device : str
         ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on; ``"auto"`` takes CUDA when it is there.
     metrics : list of str
@@ -157,6 +174,7 @@ class TrainingSettings:
 
     model: str = "linear"
     model_options: dict = field(default_factory=dict)
+    initial_model: str | None = None
     learning_rate: float = 0.1
     decay: float = 0.998
     schedule: str = "exponential"
@@ -171,6 +189,9 @@ class TrainingSettings:
     weight_decay: float = 0.0
     proximal: float = 0.0
     server_rule: str = "fedavg"
+    server_rule_options: dict = field(default_factory=dict)
+    corrupt: str | None = None
+    corrupt_options: dict = field(default_factory=dict)
     server_learning_rate: float = 1.0
     server_momentum: float = 0.0
     server_weight_decay: float = 0.0
@@ -186,6 +207,7 @@ class TrainingSettings:
     initialisation: str = "fan-in"
     augmentation: str = "none"
     batching: str = "auto"
+    workers: int = 1
     device: str = "auto"
     metrics: list[str] | str = field(default_factory=list)
     loss: str = "auto"
@@ -205,6 +227,7 @@ class TrainingSettings:
         for name in _POSITIVE:
             if getattr(self, name) is not None:
                 check_size(f"training: {name}", check_number(f"training: {name}", getattr(self, name), open_low=True))
+        check_count("training: workers", self.workers)
         if not self.update_limit > 0:
             raise ConfigError(f"training: update_limit must be positive (inf for none); got {self.update_limit}")
         if self.update_limit < math.inf:
@@ -226,6 +249,10 @@ class TrainingSettings:
 
     def _check_optimizers(self) -> None:
         """Raise `ConfigError` for optimizers or metrics that are not known, or settings beside them that are SGD's."""
+        for name in ("optimizer", "server_rule", "schedule", "corrupt"):
+            if not isinstance(given := getattr(self, name), str | None):
+                where = f"FedAvg({name}=...) takes an object" if name != "schedule" else "none is a function"
+                raise ConfigError(f"training: {name} is a name; got {given!r:.80} ({where})")
         for name in ("optimizer", "server_rule", "schedule"):
             object.__setattr__(self, name, str(getattr(self, name)).lower())  # Adam, as PyTorch has it
         for name in ("server_beta1", "server_beta2"):
@@ -234,7 +261,11 @@ class TrainingSettings:
             object.__setattr__(self, "metrics", names_in(self.metrics))
         for name in self.metrics:
             METRICS.check(name, {})
-        SERVER_RULES.check(self.server_rule, {})
+        SERVER_RULES.check(self.server_rule, self.server_rule_options)
+        if self.corrupt is not None:
+            CORRUPTIONS.check(self.corrupt, self.corrupt_options)
+        elif self.corrupt_options:
+            raise ConfigError("training: corrupt_options are of a corruption; name it, corrupt = 'sign-flip' say")
         if self.server_rule == "fedavgm" and not self.server_momentum:
             object.__setattr__(self, "server_momentum", 0.9)
         if self.optimizer not in OPTIMIZERS:

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from fedselect.data import PARTITIONS, Federation, Samples, digits
-from fedselect.data.partitions import dirichlet, iid, two_label
+from fedselect.data.partitions import dirichlet, dirichlet_per_class, dirichlet_prior, iid, two_label
 from fedselect.errors import ConfigError, DataError
 
 
@@ -20,7 +20,12 @@ def labellings(draw):
     return np.random.default_rng(draw(st.integers(0, 2**31))).permutation(labels)
 
 
-@given(labellings(), st.integers(1, 20), st.integers(0, 2**31), st.sampled_from(["iid", "two-label", "dirichlet"]))
+@given(
+    labellings(),
+    st.integers(1, 20),
+    st.integers(0, 2**31),
+    st.sampled_from(["iid", "two-label", "dirichlet", "dirichlet-prior"]),
+)
 def test_every_sample_goes_to_exactly_one_client(labels, clients, seed, name):
     parts = PARTITIONS.build(name, labels, clients, np.random.default_rng(seed))
     assert len(parts) == clients
@@ -43,14 +48,43 @@ def test_two_label_clients_have_two_labels_with_balanced_owners(labels, clients,
         assert max(sizes) - min(sizes) <= 1
 
 
-def test_concentration_moves_the_mix_from_one_label_to_all():
+@pytest.mark.parametrize("partition", [dirichlet, dirichlet_prior])
+def test_concentration_moves_the_mix_from_one_label_to_all(partition):
     labels = np.repeat(np.arange(10), 400)
     spread = {}
     for concentration in (0.05, 1.0, 1000.0):
-        parts = dirichlet(labels, 20, np.random.default_rng(0), concentration=concentration)
+        parts = partition(labels, 20, np.random.default_rng(0), concentration=concentration)
         mixes = np.array([np.bincount(labels[part], minlength=10) / part.size for part in parts])
         spread[concentration] = float((mixes**2).sum(axis=1).mean())  # 1: one label each; 0.1: all alike
     assert spread[0.05] > 0.7 > 0.5 > spread[1.0] > 0.15 > spread[1000.0]
+
+
+def test_dirichlet_is_the_convention_of_niid_bench_and_flower():
+    """Each label is split by shares of a symmetric Dirichlet; clients that have their part get no more of it."""
+    labels = np.repeat(np.arange(10), 400)
+
+    def commonest(partition, **options):
+        parts = [p for seed in range(5) for p in partition(labels, 50, np.random.default_rng(seed), **options)]
+        return np.mean([np.bincount(labels[part]).max() / part.size for part in parts])
+
+    rng, expected = np.random.default_rng(9), []
+    for _ in range(40):
+        gammas = rng.dirichlet(np.full(50, 0.1), size=10)
+        expected += (gammas / gammas.sum(axis=0)).max(axis=0).tolist()
+    assert commonest(dirichlet, concentration=0.1, balanced=False) == pytest.approx(np.mean(expected), abs=0.03)
+    assert 0.68 < commonest(dirichlet, concentration=0.1) < 0.78
+    assert commonest(dirichlet_per_class, concentration=0.1) == pytest.approx(np.mean(expected), abs=0.03)
+    assert commonest(dirichlet_prior, concentration=0.1) > 0.9  # α is shared by the labels
+    assert commonest(dirichlet_prior, concentration=1.0) == pytest.approx(np.mean(expected), abs=0.03)
+    sizes = [p.size for p in dirichlet(labels, 50, np.random.default_rng(0), concentration=0.1)]
+    assert max(sizes) <= 80 + 400  # a client below its part may still get one label whole
+    held = np.zeros(50)
+    for label, part in (
+        (label, parts) for parts in [dirichlet(labels, 50, np.random.default_rng(1))] for label in range(10)
+    ):
+        here = np.array([int((labels[each] == label).sum()) for each in part])
+        assert not here[held >= 80].any()
+        held += here
 
 
 def test_tiny_concentration_leaves_nobody_empty():
@@ -219,3 +253,118 @@ def test_federations_check_what_comes_with_them():
     good = Samples(np.zeros((2, 3)), [0, 1])
     with pytest.raises(DataError, match="2 clients need as many entries of groups; got 1"):
         Federation("x", (good, good), good, 2, groups=np.zeros(1, dtype=int))
+
+
+# -- sizes, owners, noise ------------------------------------------------------------------------------------------
+
+
+def test_natural_clients_are_those_of_the_ids(tmp_path):
+    labels, ids = np.arange(7) % 2, ["b", "a", "c", "a", "b", "c", "a"]
+    parts = PARTITIONS.build("natural", labels, 3, np.random.default_rng(0), ids=ids)
+    assert [part.tolist() for part in parts] == [[1, 3, 6], [0, 4], [2, 5]]
+    (tmp_path / "ids.csv").write_text("client\n" + "\n".join(ids) + "\n")
+    again = PARTITIONS.build("natural", labels, 3, np.random.default_rng(0), ids_file=str(tmp_path / "ids.csv"))
+    assert [part.tolist() for part in again] == [part.tolist() for part in parts]
+    seeds = (np.random.default_rng(seed) for seed in range(20))
+    drawn = {tuple(map(tuple, PARTITIONS.build("natural", labels, 2, rng, ids=ids))) for rng in seeds}
+    assert drawn == {((1, 3, 6), (0, 4)), ((1, 3, 6), (2, 5)), ((0, 4), (2, 5))}
+
+
+def test_natural_ids_stay_with_their_samples_where_a_test_set_is_taken_out():
+    ids = np.arange(90) % 9
+    features = np.stack([ids, np.arange(90)], axis=1).astype(np.float32)
+    split = Federation.from_split((features, np.arange(90) % 3), "natural", 9, ids=ids, test_fraction=0.3)
+    assert [np.unique(each.features[:, 0]).tolist() for each in split.datasets] == [[k] for k in range(9)]
+    numbers = Federation.from_split((features, np.linspace(0, 1, 90)), "natural", 9, ids=[f"c{k}" for k in ids])
+    assert [np.unique(each.features[:, 0]).tolist() for each in numbers.datasets] == [[k] for k in range(9)]
+    assert numbers.classes is None
+
+
+def test_sizes_are_those_listed_and_the_rest_is_left_out():
+    parts = PARTITIONS.build("sizes", np.zeros(50, dtype=int), 3, np.random.default_rng(0), sizes=[20, 5, 7])
+    assert [part.size for part in parts] == [20, 5, 7]
+    assert np.unique(np.concatenate(parts)).size == 32
+    assert digits(n_clients=2, partition="sizes", sizes=[100, 30]).sizes.tolist() == [100, 30]
+
+
+@given(st.integers(1, 30), st.integers(30, 400), st.floats(0, 50), st.integers(0, 1000))
+def test_a_power_law_has_the_sizes_of_its_formula(clients, samples, exponent, seed):
+    least = max(1, min(3, samples // clients))
+    labels = np.zeros(samples, dtype=int)
+    rng = np.random.default_rng(seed)
+    parts = PARTITIONS.build("power-law", labels, clients, rng, exponent=exponent, least=least)
+    assert np.sort(np.concatenate(parts)).tolist() == list(range(samples))
+    shares = np.arange(1, clients + 1) ** -float(exponent)
+    wanted = least + (samples - clients * least) * shares / shares.sum()
+    found = np.sort([part.size for part in parts])[::-1]
+    assert found.min() >= least
+    assert np.abs(found - wanted).max() <= 1.0 + 1e-9
+
+
+@pytest.mark.parametrize(
+    ("convention", "wanted"), [("paper", [0.2, 0.4, 0.6, 0.8]), ("code", [0.0, 0.64 / 9, 2.56 / 9, 0.64])]
+)
+def test_noise_of_features_grows_with_the_client_as_in_niid_bench(convention, wanted):
+    options = {"n_clients": 4, "validation_fraction": 0.5, "seed": 3}
+    plain = digits(partition="iid", **options)
+    found = digits(partition="feature-noise", noise=0.8, convention=convention, **options)
+    assert np.array_equal(plain.test.features, found.test.features)
+    for kind in ("datasets", "validation"):
+        added = [
+            (b.features - a.features).astype(np.float64)
+            for a, b in zip(getattr(plain, kind), getattr(found, kind), strict=True)
+        ]
+        np.testing.assert_allclose([each.var() for each in added], wanted, rtol=0.05)
+        assert max(abs(each.mean()) for each in added) < 0.03
+        assert all(
+            np.array_equal(a.labels, b.labels) for a, b in zip(getattr(plain, kind), getattr(found, kind), strict=True)
+        )
+    again = digits(partition="feature-noise", noise=0.8, convention=convention, **options)
+    assert all(np.array_equal(a.features, b.features) for a, b in zip(found.datasets, again.datasets, strict=True))
+    assert np.array_equal(
+        digits(partition="feature-noise", noise=0.0, **options).datasets[3].features, plain.datasets[3].features
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "options", "sentence"),
+    [
+        ("natural", {}, "natural ids are given as ids, a list, or in ids_file"),
+        ("natural", {"ids": [1, 2]}, "one for each of the 1797 samples; got 2"),
+        ("natural", {"ids": [0] * 1796 + ["a"]}, "whole numbers or texts, all of one kind"),
+        ("natural", {"ids": [k % 3 for k in range(1797)]}, "there are 3 natural clients; n_clients = 4 were asked for"),
+        ("natural", {"ids": [0.5] * 1797}, "option 'ids' must be"),
+        (
+            "sizes",
+            {"sizes": [1, 2, 3]},
+            "sizes must be 4 positive numbers, .* of at most 1437; got 3 from 1 on, of sum 6",
+        ),
+        ("sizes", {"sizes": [400] * 4}, "got 4 from 400 on, of sum 1600"),
+        ("sizes", {"sizes": [1, 2, 3, 0]}, "from 0 on"),
+        ("sizes", {}, "needs the option 'sizes'"),
+        ("power-law", {"exponent": -1.0}, "exponent must be a number from 0; got -1"),
+        ("power-law", {"least": 400}, "least must lie between 1 and 359"),
+        ("feature-noise", {"noise": -0.1}, "noise must be a number from 0"),
+        ("feature-noise", {"convention": "both"}, "convention"),
+    ],
+)
+def test_what_these_partitions_refuse_is_a_sentence(name, options, sentence):
+    with pytest.raises((DataError, ConfigError), match=sentence):
+        Federation.from_split(_digits_pair(), name, 4, **options)
+
+
+def test_tables_of_natural_ids_that_say_too_little_are_refused(tmp_path):
+    (tmp_path / "a.csv").write_text("writer\n1\n")
+    (tmp_path / "b.csv").write_text('client\n1\n""\n')
+    for name, sentence in (
+        ("a.csv", "has a column 'client'; found writer"),
+        ("b.csv", "row 2 of column 'client' is empty"),
+    ):
+        with pytest.raises(DataError, match=sentence):
+            PARTITIONS.build("natural", np.zeros(2, int), 1, np.random.default_rng(0), ids_file=str(tmp_path / name))
+
+
+def _digits_pair():
+    from sklearn.datasets import load_digits
+
+    return load_digits(return_X_y=True)

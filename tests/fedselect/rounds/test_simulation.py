@@ -94,6 +94,16 @@ def test_choosing_an_absent_client_is_an_error():
         list(simulate(Stubborn(1), availability, dropout, sizes=np.ones(5, dtype=int), rounds=50, seed=4))
 
 
+@pytest.mark.parametrize("clients", [3, 7])
+def test_models_of_other_numbers_of_clients_are_refused(clients):
+    sizes = np.ones(5, dtype=int)
+    (availability, dropout), (others, returns) = world(Clients(5)), world(Clients(clients))
+    with pytest.raises(ConfigError, match=f"availability is stated for {clients} clients; the federation has 5"):
+        list(simulate(Uniform(1), others, dropout, sizes=sizes, rounds=2))
+    with pytest.raises(ConfigError, match=f"dropout is stated for {clients} clients; the federation has 5"):
+        list(simulate(Uniform(1), availability, returns, sizes=sizes, rounds=2))
+
+
 @pytest.mark.parametrize(
     ("options", "sentence"),
     [

@@ -14,7 +14,7 @@ from fedselect.training.settings import TrainingSettings
 pytest.importorskip("torch")
 import torch
 
-from fedselect.training.client import crop_and_flip
+from fedselect.training.augmentation import crop_and_flip
 from fedselect.training.fedavg import FedAvg
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from fedselect.availability import AVAILABILITY, DROPOUT
+from fedselect.availability import AVAILABILITY, DROPOUT, ideal
 from fedselect.data import digits
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import Outcome, Selection
@@ -204,3 +204,16 @@ def test_learning_happens(federation):
 def test_bad_settings_are_sentences(options, sentence):
     with pytest.raises(ConfigError, match=sentence):
         TrainingSettings(**options)
+
+
+def test_what_clients_hold_out_gives_a_validation_loss_in_every_evaluated_round():
+    federation = digits(n_clients=6, partition="two-label", validation_fraction=0.2)
+    loop = FedAvg(federation, Uniform(2), ideal(federation), settings={"evaluate_every": 2})
+    loop.step()
+    done = loop.step()
+    sizes = np.array([len(each) for each in federation.validation])
+    held = loop.validation_losses(range(6))
+    assert done.metrics == {"validation_loss": pytest.approx(float((held * sizes).sum() / sizes.sum()), rel=1e-12)}
+    assert "validation_loss" not in (loop.step().metrics or {})
+    plain = digits(n_clients=6, partition="two-label")
+    assert not FedAvg(plain, Uniform(2), ideal(plain)).step().metrics

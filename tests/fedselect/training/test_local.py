@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from itertools import pairwise
 
 import numpy as np
@@ -19,7 +20,10 @@ pytest.importorskip("torch")
 import torch
 from torch import nn
 
+from fedselect.availability import Independent
+from fedselect.selectors import Uniform
 from fedselect.training.client import LocalTraining, batches
+from fedselect.training.fedavg import FedAvg
 from fedselect.training.stacks import Dense, dense
 
 ARCHITECTURES = {
@@ -97,6 +101,18 @@ def test_stacked_is_one_by_one(federation, architecture, case):
     np.testing.assert_allclose(first[0], second[0], atol=2e-5, rtol=1e-4)
     np.testing.assert_allclose(first[1][0], second[1][0], rtol=1e-4, atol=1e-6)
     np.testing.assert_allclose(first[1][1], second[1][1], rtol=1e-5, atol=1e-6)
+
+
+def test_how_many_steps_are_gathered_at_once_changes_no_bit(federation, monkeypatch):
+    clients = [0, 1, 2, 4, 5, 7, 8]
+    found = []
+    for cache in (1, 4000, 2**30):
+        together, weights = training(federation, "mlp", batching="always", **OPTIONS["mixed epochs"])
+        monkeypatch.setattr("fedselect.training.stacks._CACHE", cache)
+        found.append(together.train(clients, weights, 2))
+    for each in found[1:]:
+        assert torch.equal(each[0], found[0][0])
+        assert np.array_equal(each[1], found[0][1])
 
 
 @settings(max_examples=25, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
@@ -248,3 +264,87 @@ def test_what_counts_as_a_dense_network():
         nn.Sequential(nn.Flatten()),
     ):
         assert dense(other) is None
+
+
+# -- decided by the clock ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("architecture", ["tanh", "convolution"])
+def test_a_timed_round_decides_how_clients_train_and_its_bits_are_those_of_one_way(federation, architecture, caplog):
+    clients = [0, 2, 5, 8]
+    with caplog.at_level("INFO", "fedselect"):
+        timed, weights = training(federation, architecture, batching="timed")
+        first = timed.train([4], weights, 0)
+        assert timed.decided is None  # one client says nothing
+        found = [timed.train(clients, weights, t)[0] for t in (0, 1)]
+    assert timed.decided in (True, False)
+    way = "always" if timed.decided else "never"
+    assert f"training.batching = '{way}' is the same" in caplog.text
+    assert caplog.text.count("one by one;") == 1  # decided once
+    same, _ = training(federation, architecture, batching=way)
+    for t in (0, 1):
+        assert torch.equal(found[t], same.train(clients, weights, t)[0])
+    assert torch.equal(first[0], training(federation, architecture, batching="never")[0].train([4], weights, 0)[0])
+    for other in (True, False):  # as a checkpoint may have it
+        told, _ = training(federation, architecture, batching="timed", workers=2)
+        told.decided = other
+        way = "always" if other else "never"
+        wanted = training(federation, architecture, batching=way)[0].train(clients, weights, 3)[0]
+        assert torch.equal(told.train(clients, weights, 3)[0], wanted)
+        assert told.decided is other
+
+
+def test_models_with_a_closed_form_and_those_that_train_alone_are_not_timed(federation):
+    for architecture in ("mlp", "dropout", "wide"):
+        timed, weights = training(federation, architecture, batching="timed")
+        auto, _ = training(federation, architecture, batching="auto")
+        assert torch.equal(timed.train([1, 2], weights, 0)[0], auto.train([1, 2], weights, 0)[0])
+        assert timed.decided is None
+
+
+class Branching(nn.Linear):
+    """Look at the numbers that go through, which no vmap can."""
+
+    def forward(self, x):
+        outputs = super().forward(x)
+        return outputs if float(outputs.sum()) > 0 else outputs * 2
+
+
+def test_a_model_that_cannot_be_stacked_trains_one_by_one(federation, caplog):
+    objects = TrainingSettings(batching="timed", learning_rate=0.1, batch_size=4)
+    torch.manual_seed(0)
+    model = Branching(6, 3)
+    weights = torch.cat([each.detach().reshape(-1) for each in model.parameters()])
+    with caplog.at_level("INFO", "fedselect"):
+        timed = LocalTraining(model, federation, objects, 1, torch.device("cpu"))
+        found = timed.train([0, 3], weights, 0)[0]
+    assert timed.decided is False
+    assert "clients of this model train one by one" in caplog.text
+    alone = LocalTraining(model, federation, replace(objects, batching="never"), 1, torch.device("cpu"))
+    assert torch.equal(found, alone.train([0, 3], weights, 0)[0])
+
+
+def test_what_a_timed_round_has_decided_is_in_the_checkpoint(federation):
+    def loop():
+        settings = TrainingSettings(batching="timed", batch_size=4, learning_rate=0.1)
+        return FedAvg(
+            federation, Uniform(4), Independent(np.ones(9), 0), model=ARCHITECTURES["tanh"], settings=settings
+        )
+
+    torch.manual_seed(0)
+    one = loop()
+    assert "batching" not in one.state_dict()
+    one.step()
+    state = one.state_dict()
+    for decided in (True, False):
+        other = loop()
+        other.load_state_dict(state | {"batching": decided})
+        assert other.state_dict()["batching"] is decided
+        again = loop()
+        again.load_state_dict(state | {"batching": decided})
+        other.step()
+        again.step()
+        assert np.array_equal(other.weights, again.weights)
+        if decided == state["batching"]:
+            one.step()
+            assert np.array_equal(one.weights, other.weights)

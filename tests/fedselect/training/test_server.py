@@ -171,7 +171,8 @@ def test_embeddings_are_of_the_models_that_clients_trained(server_rule):
     run, differ = loop(digits(n_clients=N, validation_fraction=0.2), Watching(2), server_rule=server_rule), 0
     for _ in range(12):
         before = run._weights.clone()
-        starts = {client: run._begun(client).clone() for client in range(N)}
+        own = run.trains_own_models
+        starts = {client: (run._rule.start(client) if own else before).clone() for client in range(N)}
         run.step()
         assert run.selector.seen.keys() == run.selector.told[-1][1].keys()
         for client, update in run.selector.told[-1][1].items():
@@ -393,7 +394,7 @@ def test_evaluation_in_batches_is_the_evaluation_of_all(federation, monkeypatch)
         ({"proximal": float("nan")}, "proximal must be a number of at least 0; got nan"),
         ({"projection": 0.0}, "projection must be a positive number; got 0.0"),
         ({"server_rule": "fedprox"}, "there is no server rule 'fedprox' .*fedadam, .*fedavg"),
-        ({"batching": "yes"}, "batching must be 'auto', 'never' or 'always'; got 'yes'"),
+        ({"batching": "yes"}, "batching must be 'auto', 'never', 'always' or 'timed'; got 'yes'"),
         ({"importance": "loss"}, "importance must be 'samples' or 'equal'; got 'loss'"),
         ({"evaluate_every": 0}, "evaluate_every must be a positive number; got 0"),
         ({"update_limit": 0}, "update_limit must be positive \\(inf for none\\); got 0"),
