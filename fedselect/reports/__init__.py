@@ -21,8 +21,10 @@ from fedselect.reports.runs import (
     differences_table,
     less_needed,
     read_runs,
+    result_of,
     results_table,
     run_report,
+    same_decisions,
     selectors_report,
     write_report,
 )
@@ -36,8 +38,10 @@ __all__ = [
     "less_needed",
     "methods_report",
     "read_report",
+    "result_of",
     "results_table",
     "run_report",
+    "same_decisions",
     "selectors_report",
     "write_report",
 ]

@@ -12,7 +12,16 @@ from fedselect.reports.document import Column, Table, count, number, word
 #: Slack that counts as none, as a share of what is used: budgets may be exceeded by 1e-9 of their limit.
 _BINDS = 1e-6
 
-_HEADINGS = ("rounds", "mean used", "mean slack", "least slack", "rounds it binds", "mean price", "largest price")
+_HEADINGS = (
+    "rounds",
+    "mean used",
+    "mean slack",
+    "least slack",
+    "rounds it binds",
+    "rounds short",
+    "mean price",
+    "largest price",
+)
 
 
 def constraints_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table | None:
@@ -31,7 +40,7 @@ def constraints_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Tab
     gave_way = []
     for label, each in records.items():
         kept = [note for record in each if (note := record.get("notes", {}).get("constraints"))]
-        names = dict.fromkeys(name for note in kept for name in note["used"])
+        names = dict.fromkeys(name for note in kept for name in note.get("used", ()))
         rows += [(word(label), word(name), *_numbers(name, kept)) for name in names]
         if missed := sum(any(key in note for key in ("size", "short", "not_included")) for note in kept):
             gave_way.append(f"{label}: {missed} of {len(kept)}")
@@ -40,14 +49,37 @@ def constraints_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Tab
     said = f" Rounds in which one gave way: {'; '.join(gave_way)}." if gave_way else ""
     caption = (
         "Side constraints: what the selected use of each, and leave. A price is what a bound on the objective rises by "
-        f"with one unit more of the limit, where a method says so.{said}"
+        f"with one unit more of the limit, where a method says so. In a round that is short a quota asks for more "
+        f"clients than are available, and is lowered to these.{said}"
     )
     columns = (Column("selector", numeric=False), Column("constraint", numeric=False), *map(Column, _HEADINGS))
     return Table("constraints", caption, columns, tuple(rows))
 
 
+def batteries_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table | None:
+    """Tabulate what the records of rounds say of budgets over the run; None where no selector has any."""
+    rows = []
+    for label, each in records.items():
+        said = [(record["round"], note.get("constraints", {}).get("over_run", {}))
+                for record in each if (note := record.get("notes"))]  # fmt: skip
+        for name in dict.fromkeys(name for _, noted in said for name in noted):
+            noted = [(t, notes[name]["exhausted"], notes[name]["least_left"]) for t, notes in said if name in notes]
+            out = [t + 1 for t, exhausted, _ in noted if exhausted]
+            most, least = max(exhausted for _, exhausted, _ in noted), min(left for *_, left in noted)
+            rows.append((word(label), word(name), count(min(out, default=None)), count(most), number(least)))
+    if not rows:
+        return None
+    heads = ("first round in which a battery is too low", "most clients with too little", "least left")
+    columns = (Column("selector", numeric=False), Column("budget over the run", numeric=False), *map(Column, heads))
+    caption = (
+        "Batteries: each client's own budget over all rounds. Clients that have less left than a round takes do not "
+        "take part; counted are those that are there."
+    )
+    return Table("batteries", caption, columns, tuple(rows))
+
+
 def _numbers(name: str, kept: list[Mapping[str, Any]]) -> tuple[Any, ...]:
-    noted = [note for note in kept if name in note["used"]]
+    noted = [note for note in kept if name in note.get("used", ())]
     used, slack = (np.array([note[key][name] for note in noted], dtype=np.float64) for key in ("used", "slack"))
     prices = [float(note["prices"][name]) for note in noted if name in note.get("prices", {})]
     binds = int((slack <= _BINDS * np.maximum(np.abs(used), 1e-9)).sum())
@@ -57,6 +89,7 @@ def _numbers(name: str, kept: list[Mapping[str, Any]]) -> tuple[Any, ...]:
         number(slack.mean()),
         number(slack.min()),
         count(binds),
+        count(sum(name in note.get("short", ()) for note in noted)),
         number(np.mean(prices) if prices else None),
         number(max(prices, key=abs) if prices else None),
     )

@@ -13,6 +13,7 @@ from fedselect.experiments.running import build_scenario
 from fedselect.measures import total_variation
 from fedselect.reports.document import Picture, Report, frame_table, value_table
 from fedselect.reports.pictures import MOST_NODES
+from fedselect.reports.runs import choice_text, split_of
 from fedselect.rounds.scenario import Scenario
 
 if TYPE_CHECKING:
@@ -50,6 +51,7 @@ def federation_report(experiment: Experiment) -> Report:
         When data or availability cannot be built.
     """
     federation, size = experiment.federation(), experiment.clients_per_round
+    tables = experiment.tables(defaults=True)
     scenario = build_scenario(experiment, federation)
     rounds, rates = _rates(scenario, experiment.rounds)
     notes: list[str] = []
@@ -64,9 +66,9 @@ def federation_report(experiment: Experiment) -> Report:
         pictures.insert(1, _graph_picture(federation))
     return Report(
         f"{experiment.name}: the federation",
-        f"{len(federation)} clients on {federation.name}, before any run: availability {experiment.availability.name}, "
-        f"{experiment.rounds} rounds, {size} clients a round, seed {experiment.seed}.",
-        tuple((section, _choice_text(experiment, section)) for section in ("data", "availability", "dropout")),
+        f"{len(federation)} clients on {split_of(tables['data'])}, before any run: availability "
+        f"{experiment.availability.name}, {experiment.rounds} rounds, {size} clients a round, seed {experiment.seed}.",
+        tuple((section, choice_text(tables[section])) for section in ("data", "availability", "dropout")),
         tuple(notes),
         (
             value_table("federation", _NUMBERS, _numbers(federation, rates, size)),
@@ -183,9 +185,3 @@ def _availability_picture(rounds: NDArray[np.int64], rates: NDArray[np.float64],
         f"and {expected.max():.3g} clients are expected, and {size} selected a round."
     )
     return Picture("who-is-there", caption, alternative, rates_figure(rounds, rates, size))
-
-
-def _choice_text(experiment: Experiment, section: str) -> str:
-    choice = getattr(experiment, section)
-    options = ", ".join(f"{key} = {value}" for key, value in choice.options.items())
-    return f"{choice.name} ({options})" if options else str(choice.name)

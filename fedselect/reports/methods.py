@@ -59,13 +59,15 @@ _PROFILES: dict[Measure, str] = {
 }
 
 
-def methods_report(folder: str | Path) -> Report:
+def methods_report(folder: str | Path, *others: str | Path) -> Report:
     """Make the report of a folder that ``fedselect bench`` or `solvers.benchmark.run_benchmark` writes.
 
     Parameters
     ----------
     folder : path-like
         A benchmark's folder, finished or not.
+    *others : path-like
+        Folders of further ones, whose rows stand on the same page (`solvers.benchmark.Benchmark.merge`).
 
     Returns
     -------
@@ -74,11 +76,13 @@ def methods_report(folder: str | Path) -> Report:
     Raises
     ------
     BenchmarkError, RunError
-        When the folder cannot be read, or has no rows yet.
+        When a folder cannot be read, there are no rows yet, or two benchmarks do not go together.
     """
     from solvers.benchmark import Benchmark
 
     benchmark = Benchmark.load(folder)
+    if others:
+        benchmark = Benchmark.merge(benchmark, *map(Benchmark.load, others))
     table = benchmark.table
     if table.empty:
         raise RunError(f"the benchmark in {folder} has no rows yet")
@@ -86,7 +90,8 @@ def methods_report(folder: str | Path) -> Report:
     notes = []
     if benchmark.missing:
         total = len(table) + benchmark.missing
-        notes.append(f"The benchmark is not finished: {len(table)} of {total} solves are done.")
+        why = "Not every benchmark has every row" if others else "The benchmark is not finished"
+        notes.append(f"{why}: {len(table)} of {total} solves are done.")
     if len(failed):
         kinds = ", ".join(f"{times} {verdict}" for verdict, times in failed["verdict"].value_counts().items())
         notes.append(f"{len(failed)} of {len(table)} solves have no sound answer ({kinds}); they are named below.")
@@ -101,7 +106,7 @@ def methods_report(folder: str | Path) -> Report:
     tables.append(frame_table("solves", "Every solve: times in seconds, gaps as shares.", everything))
     limits = [f"{limit:g} s" if limit > 0 else "none" for limit in table["time_limit"].unique()]
     return Report(
-        Path(folder).resolve().name,
+        " and ".join(Path(each).resolve().name for each in (folder, *others)),
         f"{table['method'].nunique()} methods on {len(table[['family', 'instance']].drop_duplicates())} instances "
         f"({', '.join(table['family'].unique())}), {table['seed'].nunique()} seeds, time limit {', '.join(limits)}.",
         _facts(benchmark.manifest, table),

@@ -66,8 +66,8 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
     -------
     pictures : tuple of Picture
         Those there is something to draw for.
-    missing : list of str
-        A sentence for each one that could not be drawn.
+    notes : list of str
+        A sentence for each one that could not be drawn, or that is said in a line: that all decisions are proved.
     """
     # Matplotlib would read a pair of dollar signs in a label as a formula.
     runs = {without_controls(label).replace("$", r"\$"): each for label, each in runs.items()}
@@ -76,7 +76,11 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
     clients = max(run.n_clients for each in runs.values() for run in each)
     over_seeds = " (mean over seeds)" if any(len(each) > 1 for each in runs.values()) else ""
     band = ": mean over seeds, band from lowest to highest" if over_seeds else ""
-    measured = " and ".join(known_curves(tables)) or "loss, of which nothing was measured yet"
+    known = known_curves(tables)
+    measured = " and ".join(each for each in known if each != "validation_loss")
+    measured = measured or "loss, of which nothing was measured yet"
+    measured += ", and validation loss" if "validation_loss" in known else ""
+    notes: list[str] = []
     pictures = [
         Picture(
             "counts",
@@ -91,7 +95,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
             curves_figure(tables),
         ),
     ]
-    if all("seconds" in table for each in tables.values() for table in each) and known_curves(tables):
+    if all("seconds" in table for each in tables.values() for table in each) and known:
         pictures.append(
             Picture(
                 "seconds",
@@ -105,12 +109,18 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
         pictures.append(
             Picture(
                 "clients",
-                f"Accuracy at the clients over the rounds{over_seeds}: mean over clients, band from worst to best.",
-                "Line chart over the rounds, with a line and a band for every selector.",
+                f"Accuracy at the clients over the rounds{over_seeds}: mean over clients, dotted the worst tenth, all "
+                "clients as thin lines or a band from worst to best; beside it their Gini coefficient (0: all alike).",
+                "Two line charts over the rounds, with lines for every selector.",
                 client_curves_figure(curves),
             )
         )
-    if any(table["gap"].notna().any() for each in tables.values() for table in each):
+    solved = [table.dropna(subset="gap") for each in tables.values() for table in each]
+    if all((table["status"] == "optimal").all() for table in solved):
+        if decisions := sum(map(len, solved)):
+            longest = max(float(table["solve_seconds"].max()) for table in solved if len(table))
+            notes.append(f"All {decisions} decisions with a bound are proved optimal, the longest in {longest:.2g} s.")
+    else:
         pictures.append(
             Picture(
                 "gap",
@@ -133,11 +143,11 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
     try:
         graph = _graph_figure(runs[label][0])
     except _UNDRAWN as error:
-        return tuple(pictures), [f"The graph of the clients is not drawn: {error}."]
+        return tuple(pictures), [*notes, f"The graph of the clients is not drawn: {error}."]
     caption = "The 3DG of the clients' label distributions; marked: the last selection of {}."
     what = "Network: a pie of its labels for every client, with edges between similar clients."
     pictures.append(Picture("graph", caption.format(label.replace(r"\$", "$")), what, graph))
-    return tuple(pictures), []
+    return tuple(pictures), notes
 
 
 def _graph_figure(run: RecordedRun) -> Any:

@@ -5,18 +5,27 @@ from __future__ import annotations
 import io
 import json
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pandas as pd
 
+from fedselect.data import PARTITIONS
 from fedselect.errors import RunError
-from fedselect.experiments.comparison import Comparison, difference_table, mean_table, summary_table, time_table
+from fedselect.experiments.comparison import (
+    Comparison,
+    choice_table,
+    difference_table,
+    mean_table,
+    summary_table,
+    time_table,
+    verdict_of,
+)
 from fedselect.experiments.reading import RecordedRun
 from fedselect.measures import Measure, RunData, known_run_measures, run_gaps, summary
-from fedselect.reports.constraints import constraints_table
+from fedselect.reports.constraints import batteries_table, constraints_table
 from fedselect.reports.document import (
     Cell,
     Column,
@@ -33,6 +42,7 @@ from fedselect.reports.document import (
 )
 from fedselect.reports.pictures import participation_pictures, pictures_of, sweep_pictures, timelines
 from fedselect.rounds.history import History
+from fedselect.selectors.fedgs import outweighed
 from solvers.files import spreadsheet_csv, write_atomically
 from solvers.options import matches
 from solvers.reading import read_text
@@ -48,19 +58,20 @@ def run_report(run: RecordedRun) -> Report:
     """Make the report of a run: its results, tables of rounds and clients, pictures."""
     head, label = run.config["experiment"], run.config["selector"].get("name", "?")
     summary_line = (
-        f"{label} on {run.config['data'].get('name', '?')}: {run.n_clients} clients, "
+        f"{label} on {split_of(run.config['data'])}: {run.n_clients} clients, "
         f"{head['clients_per_round']} a round, {run.rounds} rounds, seed {run.seed}."
     )
     notes = [] if run.finished else [f"The run is not finished: {run.state} are played. All numbers are so far."]
     notes += [f"The run was continued: {change}." for change in run.origin.changes]
+    notes += _outweighed([run])
     if not run.records:
         return Report(f"{head['name']}: {label}", summary_line, facts_of([run]), tuple(notes))
     # What the updates were worth is not known before the end: it needs the sizes, which the federation has.
     results = run.results or summary(RunData(run.records, np.full(run.n_clients, math.nan)))
-    stated = constraints_table({label: run.records})
+    stated = [table({label: run.records}) for table in (constraints_table, batteries_table)]
     tables = [
         value_table("results", "The run in a few numbers.", results),
-        *([stated] if stated else []),
+        *filter(None, stated),
         frame_table("clients", "Every client.", _clients(run)),
         frame_table("rounds", _ROUNDS, run.table.assign(gap=run_gaps(run.table))),
     ]
@@ -69,6 +80,16 @@ def run_report(run: RecordedRun) -> Report:
     return Report(
         f"{head['name']}: {label}", summary_line, facts_of([run]), (*notes, *missing), tuple(tables), pictures
     )
+
+
+def split_of(data: Mapping[str, Any]) -> str:
+    """Name a data set with its partition and the options of that, for the head line of a page."""
+    name, partition = str(data.get("name", "?")), data.get("partition")
+    if not isinstance(partition, str):
+        return name
+    known = PARTITIONS.options(partition) if partition in PARTITIONS.snapshot()[0] else {}
+    options = "".join(f", {key} = {data[key]}" for key in known if key in data)
+    return f"{name} ({partition}{options})"
 
 
 def facts_of(runs: Iterable[RecordedRun], selectors: Mapping[str, Mapping[str, Any]] | None = None) -> tuple[Any, ...]:
@@ -92,8 +113,8 @@ def facts_of(runs: Iterable[RecordedRun], selectors: Mapping[str, Mapping[str, A
         del config["selector"]
         head.pop("seed", None)
     facts = [(key.replace("_", " "), str(value)) for key, value in head.items()]
-    facts += [(section, _choice(table)) for section, table in config.items()]
-    facts += [(f"selector {label}", _choice(table)) for label, table in (selectors or {}).items()]
+    facts += [(section, choice_text(table)) for section, table in config.items()]
+    facts += [(f"selector {label}", choice_text(table)) for label, table in (selectors or {}).items()]
     versions: dict[str, list[str]] = {}
     for run in runs:
         for package, version in run.origin.versions.items():
@@ -104,7 +125,8 @@ def facts_of(runs: Iterable[RecordedRun], selectors: Mapping[str, Mapping[str, A
     return tuple(facts)
 
 
-def _choice(table: Mapping[str, Any]) -> str:
+def choice_text(table: Mapping[str, Any]) -> str:
+    """Write a choice by name, with its options in brackets."""
     options = ", ".join(f"{key} = {value}" for key, value in table.items() if key != "name" and value != {})
     name = str(table.get("name", ""))
     return f"{name} ({options})" if name and options else name or options
@@ -178,7 +200,7 @@ def selectors_report(name: str, runs: Runs) -> Report:
     seeds = sorted(set.intersection(*finished))
     compared = {label: [run for seed in seeds if (run := each[seed]) is not None] for label, each in runs.items()}
     begun = [run for each in runs.values() for run in each.values() if run is not None]
-    notes = _left_out(runs, seeds)
+    notes = [*_left_out(runs, seeds), *_outweighed(begun)]
     tables = [_runs_table(runs)]
     pictures: tuple[Any, ...] = ()
     result = ""
@@ -187,20 +209,20 @@ def selectors_report(name: str, runs: Runs) -> Report:
         means = mean_table(every)
         pictures, missing = pictures_of(compared)
         pictures = (*sweep_pictures(means), *pictures)
-        notes += [*_warnings(means), *missing]
+        records = {label: [record for run in each for record in run.records] for label, each in compared.items()}
+        notes += [*_warnings(means), *same_decisions(records), *missing]
         differences = [differences_table(difference_table(every))] if len(compared) > 1 else []
         clocked = [_seconds_table(means), _time_table(compared)] if "seconds" in means else []
-        records = {label: [record for run in each for record in run.records] for label, each in compared.items()}
-        stated = constraints_table(records)
-        timed = [each for each in (*clocked, stated) if each]
+        stated = [constraints_table(records), batteries_table(records)]
+        timed = [each for each in (*clocked, *stated) if each]
         tested = bool(begun[0].config["data"].get("client_test_fraction"))
         tables = [results_table(means), *differences, *timed, _course_table(means, tested), *tables]
-        result = _result(means, difference_table(every))
+        result = result_of(every)
     config = begun[0].config
     head = config["experiment"]
     return Report(
         name,
-        f"{begun[0].n_clients} clients on {config['data'].get('name', '?')}, {head['rounds']} rounds, "
+        f"{begun[0].n_clients} clients on {split_of(config['data'])}, {head['rounds']} rounds, "
         f"{head['clients_per_round']} clients a round, availability {config.get('availability', {}).get('name', '?')}, "
         f"seeds {', '.join(map(str, seeds)) or 'none yet'}.",
         facts_of(begun, {label: _selector(each) for label, each in runs.items()}),
@@ -209,6 +231,17 @@ def selectors_report(name: str, runs: Runs) -> Report:
         pictures,
         result,
     )
+
+
+def _outweighed(runs: Iterable[RecordedRun]) -> list[str]:
+    """Return what `fedselect.selectors.fedgs.outweighed` says of these runs, each sentence once."""
+    said = []
+    for run in runs:
+        selector, head = run.config["selector"], run.config["experiment"]
+        alpha, scale = selector.get("alpha"), selector.get("scale")
+        if selector.get("name") == "fedgs" and isinstance(alpha, int | float) and scale in ("turns", "pairs", "paper"):
+            said.append(outweighed(alpha, scale, run.n_clients, head["clients_per_round"], head["rounds"]))
+    return [f"{sentence}." for sentence in dict.fromkeys(said) if sentence]
 
 
 #: Sums of weights that differ by more than this factor are said above the tables.
@@ -227,22 +260,77 @@ def _warnings(means: pd.DataFrame) -> list[str]:
     ]
 
 
-def _result(means: pd.DataFrame, differences: pd.DataFrame) -> str:
-    """Say in one sentence which selector did best, and whether that is more than chance."""
-    losses = means.set_index("selector")["final_loss"].dropna()
-    if len(losses) < 2 or differences.empty:
+def same_decisions(records: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Return a sentence for each group of labels whose runs selected the same clients, with equal weights, throughout.
+
+    ``records`` are those of each label's runs, one after another under the same seeds.
+    """
+    groups: dict[str, list[str]] = {}
+    for label, each in records.items():
+        groups.setdefault(json.dumps([(one["selected"], one["weights"]) for one in each]), []).append(label)
+    return [
+        f"{', '.join(labels[:-1])} and {labels[-1]} made the same decisions: the same clients with the same weights in "
+        "every round."
+        for labels in groups.values()
+        if len(labels) > 1
+    ]
+
+
+def result_of(table: pd.DataFrame) -> str:
+    """Say which value of each swept selector is chosen, which selector did best, and whether that may be chance.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per run, from `fedselect.experiments.comparison.summary_table`.
+
+    Returns
+    -------
+    str
+        Sentences; empty where no losses are known, or those of one variant alone.
+    """
+    choice, verdict = choice_table(mean_table(table)), verdict_of(table)
+    said = [_chosen(choice)]
+    if verdict is not None and len(choice) > 1:
+        of = " of these" if (choice["values"] > 1).any() else ""
+        said.append(f"Least test loss{of}: {verdict}.")
+    elif verdict is not None:
+        said.append(f"Its test loss beside the closest other value: {verdict}.")
+    return " ".join(filter(None, said))
+
+
+def _chosen(choice: pd.DataFrame) -> str:
+    """Say what is chosen of each selector's values or, where none has several, of the selectors on validation."""
+    swept = choice[choice["values"] > 1]
+    if swept.empty:
+        if len(choice) < 2 or choice["validation_loss"].isna().any():
+            return ""
+        row = choice.loc[choice["validation_loss"].idxmin()]
+        return (
+            f"Chosen on validation: {row['variant']} ({row['validation_loss']:.3f}); "
+            f"its test loss: {row['test_loss']:.3f}."
+        )
+    measure = swept["chosen_on"].iloc[0]
+    if pd.isna(measure):
         return ""
-    best, reference = losses.idxmin(), differences["reference"].iloc[0]
-    text = f"Least test loss: {best}, {losses.min():.3f}"
-    other = differences[differences["selector"] == best] if best != reference else differences
-    row = other.loc[other["final_loss"].abs().idxmin()]
-    half = row["final_loss_half_width"]
-    said = f"{row['selector']} minus {reference} under the same seeds"
-    if not math.isfinite(half):
-        return f"{text} ({said}: {row['final_loss']:+.3f}; one seed says nothing of chance)."
-    beyond = "beyond chance" if abs(row["final_loss"]) > half else "which may be chance"
-    seeds = row["seeds"]
-    return f"{text} ({said}: {row['final_loss']:+.3f} ± {half:.3f}, 95 % interval of {seeds} seeds, {beyond})."
+    held_out = measure == "validation_loss"
+    said = [
+        f"{row['variant']} of {row['values']} values ("
+        + (
+            f"{row['validation_loss']:.3f}; its test loss: {row['test_loss']:.3f})"
+            if held_out
+            else f"{row[measure]:.3f})"
+        )
+        for row in swept.to_dict("records")
+    ]
+    fixed = [f"{row['variant']} has one" for row in choice[choice["values"] == 1].to_dict("records")]
+    listed = f"{', '.join((*said, *fixed))}."
+    if held_out:
+        return f"Chosen on validation: {listed}"
+    return (
+        f"Chosen by the test loss itself: {listed} The least of several is too good: data.validation_fraction = 0.2 "
+        "gives a validation loss to choose by."
+    )
 
 
 def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, RecordedRun | None]]:

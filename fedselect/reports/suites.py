@@ -203,6 +203,7 @@ _HEADS = {
     "mean_common": "mean s, common",
     "best": "best value",
     "primal_integral": "primal integral s",
+    "primal_of_first": "primal integral s of the first method there",
     "cpu_seconds": "processor s",
     "late": "late",
 }
@@ -212,13 +213,17 @@ _MEANING = (
     f"its own tolerances. Means are shifted geometric ones of the seconds to a proof, shift {SHIFT:g} s: over all "
     "races, with the limit where nothing was proved, and over the common races, which every method that proves "
     "anything has proved. Best value: races in which the best value known was reached (to 1e-6). The primal integral "
-    "and the processor seconds are means per race. Late: solves that took more than 10 % or 0.2 s beyond the limit."
+    "and the processor seconds are means per race. All means are over the races that a method took: what a licence "
+    "refuses counts neither for nor against it, and the first method's primal integral stands beside it over the same "
+    "races. External solvers get their start outside their clock. Late: solves that took more than 10 % or 0.2 s "
+    "beyond the limit."
 )
 
 
 def _sums_table(key: str, block: pd.DataFrame) -> Table:
     """Tabulate the sums of a time limit by method."""
     heads = {**_HEADS, "mean_common": f"mean s, common ({int(block['common'].max())})"}
+    heads["primal_of_first"] = f"primal integral s of {block['method'].iloc[0]} there"
     rows = tuple((word(row["method"]), *(plain(row[head]) for head in list(heads)[1:])) for _, row in block.iterrows())
     columns = tuple(Column(text, numeric=head != "method") for head, text in heads.items())
     return Table(key, f"{_limit(block['time_limit'].iloc[0])}: {int(block['rows'].max())} races", columns, rows)
@@ -254,7 +259,10 @@ def _win_tables(table: pd.DataFrame) -> list[Table]:
         cells = {(r.method, r.against): f"{r.wins}-{r.losses}" for r in pairs.itertuples()}
         names = list(dict.fromkeys(pairs["method"]))
         rows = tuple((word(name), *(word(cells.get((name, other))) for other in names)) for name in names)
-        caption = f"Wins by {what}: races won and lost by the row against the column; the rest are ties."
+        caption = (
+            f"Wins by {what}: races won and lost by the row against the column, of those that both took; the rest are "
+            "ties."
+        )
         columns = (Column("method", numeric=False), *map(Column, names))
         found.append(Table(f"wins-{measure.replace('_', '-')}", caption, columns, rows))
     return found

@@ -2,8 +2,10 @@
 
 from fedselect.selectors.adaptive import AFL, Delta
 from fedselect.selectors.base import SELECTORS
+from fedselect.selectors.batteries import Batteries
 from fedselect.selectors.ca_fed import CAFed, ChainEstimates, KnownChains
 from fedselect.selectors.clustered import ClusteredSampling
+from fedselect.selectors.coverage_gs import CoverageGS
 from fedselect.selectors.divfl import DivFL
 from fedselect.selectors.e3cs import E3CS
 from fedselect.selectors.fed_cbs import FedCBS
@@ -12,6 +14,7 @@ from fedselect.selectors.fedcor import FedCor
 from fedselect.selectors.fedcs import TimedFedCS
 from fedselect.selectors.fedgs import FedGS
 from fedselect.selectors.fedss import FedSS
+from fedselect.selectors.geometry import Kinds, Points
 from fedselect.selectors.hindsight import Clairvoyant, Rolling
 from fedselect.selectors.oort import Oort
 from fedselect.selectors.ranking import CSUCBQ, F3AST, FedCS, OracleF3AST, PowerOfChoice
@@ -25,10 +28,12 @@ __all__ = [
     "E3CS",
     "F3AST",
     "SELECTORS",
+    "Batteries",
     "CAFed",
     "ChainEstimates",
     "Clairvoyant",
     "ClusteredSampling",
+    "CoverageGS",
     "Delta",
     "DivFL",
     "FedAU",
@@ -37,10 +42,12 @@ __all__ = [
     "FedCor",
     "FedGS",
     "FedSS",
+    "Kinds",
     "KnownChains",
     "MDSample",
     "Oort",
     "OracleF3AST",
+    "Points",
     "PowerOfChoice",
     "Rolling",
     "SelectAll",

@@ -61,6 +61,7 @@ class AFL(SelectorBase):
         self.temperature = check_number("temperature", temperature)
         self.uniform = check_number("uniform", uniform, 0, 1)
         self.aggregation = check_aggregation(aggregation)
+        self.n_clients = n_clients
         self.valuations = np.full(n_clients, np.nan)
         self._roots = np.ones(n_clients)
 
@@ -117,7 +118,8 @@ class Delta(SelectorBase):
         self.size = check_size(size)
         self.importance = check_importance(importance)
         self.smoothing = check_number("smoothing", smoothing)
-        self.diversity = np.full(self.importance.size, np.nan)
+        self.n_clients = self.importance.size
+        self.diversity = np.full(self.n_clients, np.nan)
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
         alpha = self.importance[present] / self.importance[present].sum()

@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.options import Registry, check_choice, check_count
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
@@ -80,10 +81,38 @@ class _Selectors(Registry):
 
     def check(self, name: str, given: Mapping[str, Any]) -> None:
         """Check options as every registry does; where side constraints are refused, say which selectors keep them."""
-        if "constraints" in given and "constraints" not in self.options(name):
+        own, budgets = self._apart(name, given)
+        stated = budgets.get("constraints") or {"budgets": ()}
+        tables = stated.get("budgets", ()) if isinstance(stated, Mapping) and set(stated) == {"budgets"} else (None,)
+        if any(not isinstance(each, Mapping) or each.get("over") != "run" for each in tables):
             able = ", ".join(each for each in self.names if "constraints" in self.options(each))
-            raise ConfigError(f"selector {name!r} has no option 'constraints'; selectors that keep them: {able}")
-        super().check(name, given)
+            raise ConfigError(
+                f"selector {name!r} keeps no constraints but budgets over the run (over = 'run'); selectors that keep "
+                f"them: {able}"
+            )
+        super().check(name, own)
+
+    def build(self, name: str, *arguments: Any, **options: Any) -> Any:
+        """Build a selector; one that keeps no constraints of its own is put under budgets over the run, where given."""
+        self.check(name, options)
+        own, budgets = self._apart(name, options)
+        built = super().build(name, *arguments, **own)
+        if isinstance(built, SelectorBase) and built.n_clients is None:
+            built.n_clients = arguments[0].n_clients
+        if not budgets:
+            return built
+        from fedselect.selectors.batteries import with_batteries
+        from fedselect.selectors.constraints import constraints_of  # which build on this module
+
+        stated = constraints_of(arguments[0], budgets.get("constraints"), budgets.get("clients_file"))
+        return built if stated is None else with_batteries(built, stated)
+
+    def _apart(self, name: str, given: Mapping[str, Any]) -> tuple[dict[str, Any], dict[str, Any]]:
+        """Return the options of the selector itself, and those that say its budgets over the run."""
+        known = self.options(name)
+        theirs = () if "constraints" in known else ("constraints", *({"clients_file"} - set(known)))
+        own = {key: value for key, value in given.items() if key not in theirs}
+        return own, {key: value for key, value in given.items() if key in theirs}
 
 
 #: Builders ``(scenario, *, options) -> Selector`` by name.
@@ -116,19 +145,84 @@ class Stateful:
 class SelectorBase(Stateful):
     """Base of a selector: nothing to do in a round without clients, and nothing to learn unless a subclass does.
 
-    A subclass gives `_choose`, or a `select` of its own. Its arguments that are not as described raise `ConfigError`,
-    when it is built or, where only a round can tell, in the round.
+    A subclass gives `_choose`, or `_select` where a round without clients is more than nothing. Its arguments that are
+    not as described raise `ConfigError`, when it is built or, where only a round can tell, in the round.
     """
+
+    #: Clients it was built for; None where it serves any number of them.
+    n_clients: int | None = None
 
     def __new__(cls, *values: Any, **given: Any) -> Self:
         """Refuse an argument that there is not, with the name that was meant."""
         check_keywords(cls.__name__, cls.__init__, given)
         return super().__new__(cls)
 
+    @classmethod
+    def of(cls, federation: Federation, size: int, **options: Any) -> Self:
+        """Build the selector for the clients of a federation, as every selector is built.
+
+        Parameters
+        ----------
+        federation : Federation
+            Says the constructor the number of clients, their samples as ``importance`` and their labels, as far as it
+            asks for these.
+        size : int
+            Clients to select a round; a selector that takes all that are there has no use for it.
+        **options
+            Further arguments of the constructor; ``importance`` may be ``"samples"`` or ``"equal"``.
+
+        Raises
+        ------
+        ConfigError
+            When the constructor asks for more than that, or refuses an argument.
+        """
+        if not isinstance(federation, Federation):
+            raise ConfigError(f"{cls.__name__}.of takes a Federation and a size; got {federation!r:.80}")
+        world = Scenario(federation.sizes, None, size=check_size(size), rounds=1, data=federation)  # type: ignore[arg-type]
+        wanted = dict(inspect.signature(cls).parameters)
+        check_keywords(f"{cls.__name__}.of", cls.__init__, options)
+        for name in wanted:
+            fill = _FILLED.get(name.lower())
+            if fill is not None and name not in {"rounds", "availability", *options}:
+                options[name] = fill(world)
+        if "importance" in wanted and wanted["importance"].default is inspect.Parameter.empty:
+            options.setdefault("importance", "samples")
+        if isinstance(importance := options.get("importance"), str):
+            check_choice("importance", importance, *get_args(Importance))
+            options["importance"] = target_importance(world, importance)  # type: ignore[arg-type]
+        if lacking := [name for name, each in wanted.items() if each.default is each.empty and name not in options]:
+            raise ConfigError(f"{cls.__name__}.of needs {lacking[0]}=, which a federation does not say")
+        built = cls(**options)
+        if built.n_clients is None:
+            built.n_clients = world.n_clients
+        return built
+
     def select(self, round: RoundContext) -> Selection:
+        """Select among the available clients.
+
+        Raises
+        ------
+        ConfigError
+            When the round is of another number of clients than the selector was built for.
+        """
+        n = round.available.size
+        if self.n_clients not in (None, n):
+            raise ConfigError(
+                f"this {type(self).__name__} was built for {self.n_clients} clients, and round {round.round} has {n}: "
+                "build one for the clients of the round"
+            )
+        return self._select(round)
+
+    def _select(self, round: RoundContext) -> Selection:
         """Select among the available clients; none where none is available."""
+        round = self.within_budgets(round)
         present = np.flatnonzero(round.available)
         return self._choose(round, present) if present.size else no_clients()
+
+    def within_budgets(self, round: RoundContext) -> RoundContext:
+        """Return the round without clients that have used up a budget over the run, where constraints state one."""
+        constraints = getattr(self, "constraints", None)
+        return round if constraints is None else constraints.within_budgets(round)
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
         """Select among the available clients, at least one, in the order of their ids."""

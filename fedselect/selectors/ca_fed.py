@@ -198,7 +198,7 @@ class CAFed(SelectorBase):
         time_limit: float | None = None,
     ) -> None:
         self.importance = check_importance(importance)
-        n = self.importance.size
+        n = self.n_clients = self.importance.size
         self.chains = ChainEstimates(n) if chains is None else chains
         self.beta = check_number("beta", beta, 0, 1, open_low=True)
         self.threshold = check_number("threshold", threshold)
@@ -215,7 +215,7 @@ class CAFed(SelectorBase):
         self._least = np.zeros(n)  # running minimum of F̂
         self._started = False
 
-    def select(self, round: RoundContext) -> Selection:
+    def _select(self, round: RoundContext) -> Selection:
         """Observe the available clients and their losses, and decide which to keep."""
         self.chains.observe(round.round, round.available)
         present = np.flatnonzero(round.available)

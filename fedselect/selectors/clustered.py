@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
-from fedselect.options import check_choice
+from fedselect.options import check_choice, check_count
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.selectors.base import SELECTORS, SelectorBase, check_size
 from fedselect.selectors.updates import UpdateStore
@@ -122,7 +122,7 @@ class ClusteredSampling(SelectorBase):
         convention: Literal["paper", "code"] = "paper",
         on_failure: Literal["keep", "renormalise"] = "keep",
     ) -> None:
-        self.size = check_size(size)
+        self.size, self.n_clients = check_size(size), check_count("the number of clients", n_clients)
         self.by = check_choice("by", by, "sizes", "updates")
         self.convention = check_choice("convention", convention, "paper", "code")
         if convention == "code" and by == "sizes":

@@ -7,7 +7,7 @@ in a stated order (`RoundConstraints.of_round`), and its record says where it di
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -62,6 +62,56 @@ class ClockBudget:
         return Budget(getattr(round.clock, self.time), self.limit, self.name or self.time)
 
 
+@dataclass(frozen=True, eq=False)
+class RunBudget:
+    """Largest sum, over all rounds of a run, of what each client uses in a round that it is selected for: a battery.
+
+    A client whose rest is less than one more round takes does not take part any more. It counts whether an update
+    arrives or not.
+
+    Parameters
+    ----------
+    use : (N,) array of float, or str
+        What a round takes of each client; or a time of the clock, as a `ClockBudget` has it.
+    limit : float or (N,) array of float
+        What all clients have, or each.
+    name : str
+        What messages call it.
+    """
+
+    use: NDArray[np.float64] | str
+    limit: ArrayLike
+    name: str = ""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.use, str):
+            ClockBudget(self.use, 0.0)
+        else:
+            object.__setattr__(self, "use", _numbers(f"a budget over the run: use of {self.name!r}", self.use))
+        object.__setattr__(self, "limit", _numbers(f"a budget over the run: limit of {self.name!r}", self.limit))
+
+    def check(self, n_clients: int) -> None:
+        """Raise `ConfigError` where use or limit are of another number of clients."""
+        for what, values in (("use", self.use), ("limit", self.limit)):
+            if (size := np.size(values)) not in (1, n_clients):
+                raise ConfigError(f"a budget over the run: {what} has {size} numbers; there are {n_clients} clients")
+
+    def of_round(self, round: RoundContext) -> NDArray[np.float64]:
+        """Return what this round would take of each client, shape (N,)."""
+        return ClockBudget(self.use, 0.0).of_round(round).use if isinstance(self.use, str) else self.use
+
+
+def _numbers(what: str, given: Any) -> NDArray[np.float64]:
+    """Return finite numbers from 0; raise `ConfigError` for others."""
+    try:
+        values = np.asarray(given, dtype=np.float64)
+    except (TypeError, ValueError):
+        values = np.array(np.nan)
+    if values.ndim > 1 or not (np.isfinite(values) & (values >= 0)).all():
+        raise ConfigError(f"{what} must be finite numbers from 0; got {given!r:.80}")
+    return values
+
+
 class RoundConstraints(Stateful):
     """Side constraints of a selector's rounds over N clients.
 
@@ -73,8 +123,9 @@ class RoundConstraints(Stateful):
         Clients that are selected whenever they are available, and never.
     quotas : sequence of Quota
         Least and largest numbers of clients selected of groups, which may overlap.
-    budgets : sequence of Budget or ClockBudget
-        Sums over the selected clients and their limits; ``use`` has an entry for each of the N.
+    budgets : sequence of Budget, ClockBudget or RunBudget
+        Sums over the selected clients and their limits; ``use`` has an entry for each of the N. A `RunBudget` is each
+        client's own, over all rounds.
     conflicts : sequence of sequences of int
         Pairs or larger groups, of which at most one client is selected in a round.
     include_after : int, optional
@@ -87,7 +138,7 @@ class RoundConstraints(Stateful):
         When a constraint is not as described, or all of them cannot be kept with every client available.
     """
 
-    state_names: ClassVar[tuple[str, ...]] = ("waited",)
+    state_names: ClassVar[tuple[str, ...]] = ("waited", "spent")
 
     def __init__(
         self,
@@ -96,13 +147,21 @@ class RoundConstraints(Stateful):
         include: Sequence[int] = (),
         exclude: Sequence[int] = (),
         quotas: Sequence[Quota] = (),
-        budgets: Sequence[Budget | ClockBudget] = (),
+        budgets: Sequence[Budget | ClockBudget | RunBudget] = (),
         conflicts: Sequence[Sequence[int]] = (),
         include_after: int | None = None,
     ) -> None:
         self.n_clients = check_count("the number of clients", n_clients)
         self.include_after = None if include_after is None else check_count("include_after", include_after)
-        self.quotas, self.budgets, self.conflicts = tuple(quotas), tuple(budgets), tuple(conflicts)
+        self.quotas, self.conflicts = tuple(quotas), tuple(conflicts)
+        self.budgets = tuple(each for each in budgets if not isinstance(each, RunBudget))
+        self.run_budgets = tuple(each for each in budgets if isinstance(each, RunBudget))
+        for each in self.run_budgets:
+            each.check(n_clients)
+        #: What each client has used of each budget over the run, (budgets, N).
+        self.spent = np.zeros((len(self.run_budgets), n_clients))
+        self._uses = np.zeros_like(self.spent)
+        self._batteries: dict[str, dict[str, float]] = {}
         self.include, self.exclude = tuple(include), tuple(exclude)
         self.waited = np.zeros(n_clients, dtype=np.int64)
         fixed = [each for each in self.budgets if not isinstance(each, ClockBudget)]
@@ -112,13 +171,35 @@ class RoundConstraints(Stateful):
             raise ConfigError(f"constraints: {error}") from error
 
     def __repr__(self) -> str:
-        counts = {name: len(getattr(self, name)) for name in ("include", "exclude", "quotas", "budgets", "conflicts")}
+        names = ("include", "exclude", "quotas", "budgets", "run_budgets", "conflicts")
+        counts = {name: len(getattr(self, name)) for name in names}
         shown = [f"{name}={count}" for name, count in counts.items() if count]
         return f"RoundConstraints({', '.join([*shown, f'include_after={self.include_after}'])})"
 
     def _stated(self) -> dict[str, Any]:
         names = ("include", "exclude", "quotas", "conflicts")
         return {name: getattr(self, name) for name in names}
+
+    def within_budgets(self, round: RoundContext) -> RoundContext:
+        """Return the round without the clients that have used up a budget over the run."""
+        if not self.run_budgets:
+            return round
+        self._uses = np.stack([np.broadcast_to(each.of_round(round), self.n_clients) for each in self.run_budgets])
+        limits = np.stack([np.broadcast_to(each.limit, self.n_clients) for each in self.run_budgets])
+        enough = self.spent + self._uses <= limits * (1 + 1e-9)  # as other budgets have it
+        there = round.available
+        for k, budget in enumerate(self.run_budgets):
+            left = np.maximum(limits[k] - self.spent[k], 0.0)[there]
+            self._batteries[budget.name or f"run_budgets[{k}]"] = {
+                "exhausted": int((there & ~enough[k]).sum()),
+                "least_left": float(left.min()) if left.size else 0.0,
+            }
+        return replace(round, available=there & enough.all(axis=0))
+
+    @property
+    def over_run(self) -> dict[str, dict[str, float]]:
+        """What the last round left of budgets over the run, by name; see `of_round`."""
+        return {name: dict(facts) for name, facts in self._batteries.items()}
 
     def of_round(
         self,
@@ -152,7 +233,8 @@ class RoundConstraints(Stateful):
             Arguments of a problem's ``fedgs``, over all N clients.
         gave_way : dict
             ``size``, where it is smaller; ``not_included``, clients that are to wait on; ``short``, quotas by name and
-            the number that they lack. Empty where everything is kept.
+            the number that they lack. Empty where everything is kept. ``over_run``, for each budget over the run: how
+            many of the available clients it excludes (``exhausted``), and the least that one of them has left.
 
         Raises
         ------
@@ -178,6 +260,8 @@ class RoundConstraints(Stateful):
                 gave_way["size"] = m
             if left := sorted(set(due) - set(included)):
                 gave_way["not_included"] = left
+            if self._batteries:
+                gave_way["over_run"] = self.over_run
             return m, stated | {"include": tuple(included)}, gave_way
         raise ConfigError(f"round {round.round}: no client can be selected under the constraints ({why})")
 
@@ -226,8 +310,14 @@ class RoundConstraints(Stateful):
 
     def update(self, feedback: RoundFeedback) -> None:
         """Count the wait of clients that were available and not selected; a selected client has waited no more."""
+        self.spend(feedback)
         self.waited[feedback.outcomes == Outcome.IDLE] += 1
         self.waited[feedback.outcomes >= Outcome.RETURNED] = 0
+
+    def spend(self, feedback: RoundFeedback) -> None:
+        """Count what the selected clients have used of budgets over the run; a warm-up counts nothing else."""
+        selected = feedback.outcomes >= Outcome.RETURNED
+        self.spent[:, selected] += self._uses[:, selected]
 
 
 def feasible_set(ids: NDArray[np.int64], size: int, stated: Mapping[str, Any], n_clients: int) -> ConstrainedSelections:
@@ -326,7 +416,8 @@ def constraints_of(
         table of clients, ``"label"`` (the label that most of a client's samples have) or ``"availability"`` (``"rare"``
         and ``"common"``: below the median of the true rates, or not), and without a value every group has the quota.
         ``budgets``: tables with ``limit``, perhaps ``name``, and one of ``use`` (a list), ``column`` (of the table of
-        clients) and ``clock`` (see `ClockBudget`).
+        clients) and ``clock`` (see `ClockBudget`). With ``over = "run"`` each client has its own over all rounds, and
+        ``limit`` may be a column, or a list, too (`RunBudget`).
     clients_file : str, optional
         Table of clients (CSV or Parquet) with a column ``client``, 0 to N - 1, and others.
 
@@ -392,16 +483,27 @@ class _Groups:
             return np.where(rates < np.median(rates), "rare", "common")
         return self.column(by)
 
-    def budget(self, table: Mapping[str, Any]) -> Budget | ClockBudget:
+    def budget(self, table: Mapping[str, Any]) -> Budget | ClockBudget | RunBudget:
         """Return the budget that a table states."""
-        _check_keys("a budget", table, ("use", "column", "clock", "limit", "name"))
+        _check_keys("a budget", table, ("use", "column", "clock", "limit", "name", "over"))
         sources = [key for key in ("use", "column", "clock") if key in table]
         if len(sources) != 1 or "limit" not in table:
             found = ", ".join(table) or "nothing"
             raise ConfigError(f"a budget has a limit and one of use, column and clock; got {found}")
+        if (over := table.get("over", "round")) not in ("round", "run"):
+            raise ConfigError(
+                f"a budget is over each 'round', of all selected together, or over the 'run', of each client; "
+                f"got {over!r}"
+            )
+        if over == "run":
+            use = table[sources[0]] if sources != ["column"] else self.column(table["column"])
+            limit = self.column(table["limit"]) if isinstance(table["limit"], str) else table["limit"]
+            if sources == ["use"] and isinstance(use, str):
+                raise ConfigError(f"a budget's use is a number for each client; got {use!r}")
+            return RunBudget(use, limit, table.get("name", "") or str(table.get("column", table.get("clock", ""))))
         if sources == ["clock"]:
             return ClockBudget(table["clock"], table["limit"], table.get("name", ""))
-        use: ArrayLike = table["use"] if sources == ["use"] else self.column(table["column"])
+        use = table["use"] if sources == ["use"] else self.column(table["column"])
         try:
             return Budget(np.asarray(use), table["limit"], table.get("name", "") or str(table.get("column", "")))
         except InvalidProblem as error:

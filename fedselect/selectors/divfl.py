@@ -85,6 +85,7 @@ class DivFL(SelectorBase):
     ) -> None:
         self.size = check_size(size)
         self.importance = check_importance(importance)
+        self.n_clients = self.importance.size
         self.method, self.bound_by = method, bound_by
         check_solving(CoverageProblem, method, bound_by)
         self.warmup = check_count("warmup", warmup, least=0)
@@ -190,8 +191,8 @@ class DivFL(SelectorBase):
 
     def update(self, feedback: RoundFeedback) -> None:
         """Keep the updates that came; in the warm-up, those of all that trained. Count how long clients wait."""
-        if self.constraints is not None and feedback.round >= self.warmup:
-            self.constraints.update(feedback)
+        if self.constraints is not None:
+            (self.constraints.update if feedback.round >= self.warmup else self.constraints.spend)(feedback)
         if self.store is not None and (feedback.outcomes == Outcome.RETURNED).any():
             self.store.observe(feedback)
 

@@ -63,6 +63,7 @@ class E3CS(SelectorBase):
         n_j`, neither renormalised over the returned nor divided by p.
     """
 
+    n_clients: int
     state_names = ("log_weights",)
 
     def __init__(

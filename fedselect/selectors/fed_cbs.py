@@ -84,7 +84,8 @@ class FedCBS(SelectorBase):
         self.method, self.bound_by = method, bound_by
         check_solving(BalanceProblem, method, bound_by)
         self.aggregation = check_aggregation(aggregation)
-        self.counts = np.zeros(len(self.label_counts), dtype=np.int64)
+        self.n_clients = len(self.label_counts)
+        self.counts = np.zeros(self.n_clients, dtype=np.int64)
         self.constraints = constraints
         if constraints is not None:
             check_constraints(constraints, self.counts.size, BalanceProblem, method)

@@ -45,6 +45,7 @@ class FedAU(SelectorBase):
 
     def __init__(self, n_clients: int, *, cutoff: int | None = None, importance: ArrayLike | None = None) -> None:
         self.importance = check_importance(equal_importance(n_clients) if importance is None else importance)
+        self.n_clients = n_clients
         if self.importance.size != n_clients:
             raise ConfigError(f"the importance must have one entry per client, {n_clients}; got {self.importance.size}")
         try:
@@ -52,7 +53,7 @@ class FedAU(SelectorBase):
         except InvalidProblem as error:
             raise ConfigError(f"selector 'fedau': {error}") from error
 
-    def select(self, round: RoundContext) -> Selection:
+    def _select(self, round: RoundContext) -> Selection:
         """Select every available client, weighted by importance times mean interval so far."""
         clients = np.flatnonzero(round.available)
         return Selection(clients, self.importance[clients] * self.intervals.weights[clients])

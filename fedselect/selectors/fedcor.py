@@ -156,6 +156,7 @@ class FedCor(SelectorBase):
     ) -> None:
         self.size = check_size(size)
         self.importance = check_importance(importance)
+        self.n_clients = self.importance.size
         self.warmup = check_count("warmup", warmup)
         self.interval = check_count("interval", interval, least=2)
         self.discount = check_number("discount", discount, 0, 1, open_low=True)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
@@ -106,7 +107,7 @@ class FedSS(SelectorBase):
         labels = np.array(groups)
         if labels.ndim != 1 or labels.size == 0 or labels.dtype.kind not in "iu" or labels.min() < 0:
             raise ConfigError("groups must be one whole number, from 0, for each client")
-        self.groups = labels.astype(np.int64)
+        self.groups, self.n_clients = labels.astype(np.int64), labels.size
         self.group_sizes = np.bincount(self.groups)
         if (self.group_sizes == 0).any():
             raise ConfigError(f"group {int(self.group_sizes.argmin())} has no client; number the groups without gaps")
@@ -122,6 +123,25 @@ class FedSS(SelectorBase):
         self._order = np.argsort(self.groups, kind="stable")
         #: Smoothed sample variance of each group's updates; NaN until there is one.
         self.variances = np.full(self.group_sizes.size, np.nan)
+
+    @classmethod
+    def of(
+        cls, federation: Federation, size: int, *, largest: int | None = None, seed: int = 0, **options: Any
+    ) -> Self:
+        """Build the selector; clients are grouped by their label distributions, unless ``groups`` are given.
+
+        Parameters
+        ----------
+        federation, size, **options
+            As for every selector.
+        largest : int, optional
+            Groups at most; as many as clients to draw by default.
+        seed : int
+            Of the grouping, `solvers.allocation.group_clients`.
+        """
+        if "groups" not in options:
+            options["groups"] = _groups_of(federation, check_size(size), largest, seed)
+        return super().of(federation, size, **options)
 
     @property
     def deviations(self) -> NDArray[np.float64]:
@@ -264,11 +284,7 @@ def fedss(
     """
     check_choice("absent", absent, "rescale", "horvitz-thompson")
     if groups is None:
-        most = min(scenario.size if largest is None else largest, scenario.size)
-        distributions = scenario.federation.label_distributions
-        labels = group_clients(
-            distributions, check_count("the largest number of groups", most), seed=scenario.seed
-        ).labels
+        labels = _groups_of(scenario.federation, scenario.size, largest, scenario.seed)
     else:
         labels = np.array(groups, dtype=np.int64)
         if labels.size != scenario.n_clients:
@@ -286,6 +302,12 @@ def fedss(
         rates = availability_rates(scenario)
         selector.presence = lambda round: group_presence(rates(round), selector.groups)
     return selector
+
+
+def _groups_of(federation: Federation, size: int, largest: int | None, seed: int) -> NDArray[np.int64]:
+    """Return the group of each client by its label distribution, at most as many groups as clients to draw."""
+    most = check_count("the largest number of groups", min(size if largest is None else largest, size))
+    return group_clients(federation.label_distributions, most, seed=seed).labels
 
 
 def group_presence(rates: ArrayLike, groups: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -58,7 +58,7 @@ class Clairvoyant(SelectorBase):
         rounds: int,
         aggregation: Aggregation = "samples",
     ) -> None:
-        self.size = check_size(size)
+        self.size, self.n_clients = check_size(size), check_count("the number of clients", n_clients)
         self.availability = availability
         self.rounds = check_count("the number of rounds", rounds)
         self.aggregation = check_aggregation(aggregation)
@@ -128,6 +128,7 @@ class Rolling(SelectorBase):
         aggregation: Aggregation = "samples",
     ) -> None:
         self.size, self.horizon = check_size(size), check_count("horizon", horizon)
+        self.n_clients = check_count("the number of clients", n_clients)
         self.forecast = check_choice("forecast", forecast, "known", "persistent", "rates")
         self.availability = availability
         self.method, self.aggregation = method, check_aggregation(aggregation)

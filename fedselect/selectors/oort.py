@@ -126,14 +126,14 @@ class Oort(SelectorBase):
         late = (took > limit) & (took < math.inf)
         return np.where(late, (limit / np.where(late, took, 1.0)) ** self.penalty, 1.0)
 
-    def select(self, round: RoundContext) -> Selection:
+    def _select(self, round: RoundContext) -> Selection:
         """Select; a round without clients counts as one for the exploration and the pacer, too."""
         if not self._utility.size:
             self._begin(round)
         if self.convention == "code":
             self._decay()
         self._move(round.round + 1)
-        selection = super().select(round)
+        selection = super()._select(round)
         if not selection.clients.size:
             self._exploited = np.empty(0, dtype=np.int64)
         if self.convention == "paper":
@@ -141,7 +141,7 @@ class Oort(SelectorBase):
         return selection
 
     def _begin(self, round: RoundContext) -> None:
-        n = round.available.size
+        n = self.n_clients = round.available.size
         self._sizes = round.sizes.astype(np.float64)
         self._utility = self._sizes.copy()
         self._duration = np.full(n, math.inf) if round.clock is None else round.clock.expected.copy()

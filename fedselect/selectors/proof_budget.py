@@ -1,29 +1,29 @@
-"""Decision of a round in milliseconds, and a proof of it as far as the time of the run so far pays for it."""
+"""Decision of a round in milliseconds, and a proof of it as far as the rounds of the run so far pay for it."""
 
 from __future__ import annotations
 
-import time
 from dataclasses import replace
 from typing import Any, ClassVar
 
 from fedselect.rounds.protocol import RoundContext
 from fedselect.selectors.base import Stateful, solved, uninterrupted
 from solvers import Solution, solve
-from solvers.dispersion import DispersionProblem
+from solvers.dispersion import DispersionProblem, PointDispersionProblem
 
-#: Share of the run's time that pays for proofs: with it a run of FedGS takes at most 1.1 times what its decisions and
-#: training take, and one attempt. Each attempt in a row that proves nothing halves it: 1.2 times, mostly for these, was
-#: what 100 rounds of 10 of 1 000 clients took of which none can be proved (2026-11-23).
-_SHARE = 0.1
+#: Entries of the matrix that a round earns for proofs, some 20 ms of work, and the share of what its decision took that
+#: it earns as well. What is spent is then a matter of the rounds alone and of no clock: training of a fifth of a second
+#: a round takes at most 1.1 times as long. Each attempt in a row that proves nothing halves it. 2026-11-24.
+_EARNED, _SHARE = 2_000_000, 0.1
 
-#: Seconds that the budget begins with. 2026-11-23: with 2 s, 100 rounds of 10 of 1 000 clients, 8 s of swap search,
-#: took half as long again.
-_GRANT = 0.5
+#: Entries that the budget begins with, some half a second. 2026-11-23: with four times as much, 100 rounds of 10 of
+#: 1 000 clients, 8 s of swap search, took half as long again.
+_GRANT = 40_000_000
 
-#: Seconds of a proof that cost nothing of the budget: a round of 100 clients is proved in a twentieth of a second
-#: (2026-11-22, digits and letters), one of 300 in some seconds or not at all. Of so many clients or more, what the swap
-#: search would have taken: 20 ms for the 130 of 1 000 that are there, whose proofs took up to three times as long.
-_CHEAP, _LARGE, _SWAPS = 0.5, 500, 0.02
+#: Entries of a proof that cost nothing of the budget, some half a second: a round of 100 clients is proved with a tenth
+#: of them (digits and letters), one of 300 with ten times as many or not at all. Of so many clients or more, what the
+#: swap search would have taken, some 20 ms: for the 130 of 1 000 that are there, whose proofs took up to three times
+#: as long. 2026-11-22.
+_CHEAP, _LARGE, _SWAPS = 40_000_000, 500, 2_000_000
 
 #: A round of so many times the clients of the smallest one that was not proved is as hard as that one.
 _AS_HARD = 0.9
@@ -34,15 +34,18 @@ _MOVES = 100
 
 
 class ProofBudget(Stateful):
-    """Time for proofs in proportion to the run: what rounds that are not proved cheaply may cost.
+    """Work for proofs in proportion to the rounds: what those that are not proved cheaply may cost.
 
-    A round is given to ``auto`` while there is budget. Where that proves its decision within half a second (in a
-    federation of 500 clients or more: within the 20 ms that swaps would take), nothing is charged; what takes longer is
-    charged with the rest, what is not proved with all. The budget begins with half a second and grows by a tenth of the
-    time that passes; by half of that after an attempt that proved nothing, by a quarter after two in a row, and so on.
-    When it is spent, rounds of about as many clients as could not be proved are decided by swaps and tabu search with a
-    fixed number of moves, in milliseconds and independently of the clock, until it has grown to twice what the last
-    attempt took: attempts become longer, and rarer, until one is long enough.
+    A round is given to ``auto`` while there is budget. Where that proves its decision with the work of half a second
+    (in a federation of 500 clients or more: of the 20 ms that swaps would take), nothing is charged; what takes more is
+    charged with the rest, what is not proved with all. The budget begins with half a second's work and grows by that of
+    20 ms in every round, and by a tenth of the decision's; by half of that after an attempt that proved nothing, by a
+    quarter after two in a row, and so on. When it is spent, rounds of about as many clients as could not be proved are
+    decided by swaps and tabu search with a fixed number of moves, in milliseconds, until it has grown to twice what the
+    last attempt took: attempts become longer, and rarer, until one is long enough.
+
+    Work is counted (``work_limit`` of `solvers.solve`, here in entries of the matrix): what is proved, and with it the
+    decision, is a function of the rounds and the seed. Seconds enter where the round itself has a time limit.
 
     Parameters
     ----------
@@ -53,19 +56,20 @@ class ProofBudget(Stateful):
     state_names: ClassVar[tuple[str, ...]] = ("budget", "price", "smallest", "failed")
 
     def __init__(self, n_clients: int = 0) -> None:
-        self.free = _SWAPS if n_clients >= _LARGE else _CHEAP  #: seconds of a proof that are not charged
-        self.budget = _GRANT  #: seconds that are left
-        self.price = 0.0  #: seconds that the next proof is expected to take
+        self.free = _SWAPS if n_clients >= _LARGE else _CHEAP  #: entries of a proof that are not charged
+        self.budget = float(_GRANT)  #: entries that are left
+        self.price = 0.0  #: entries that the next proof is expected to take
         self.smallest = 0  #: clients of the smallest round that was not proved; 0 where all were
         self.failed = 0  #: attempts in a row that proved nothing
-        self._last: float | None = None
 
-    def solve(self, problem: DispersionProblem, round: RoundContext, **options: Any) -> Solution:
+    def solve(
+        self, problem: DispersionProblem | PointDispersionProblem, round: RoundContext, **options: Any
+    ) -> Solution:
         """Decide a round; prove it where the budget allows that.
 
         Parameters
         ----------
-        problem : DispersionProblem
+        problem : DispersionProblem or PointDispersionProblem
             The round's problem.
         round : RoundContext
             Gives the randomness, and the most seconds that a proof may take.
@@ -78,48 +82,54 @@ class ProofBudget(Stateful):
             Of a round that is not proved, ``details["proof_seconds"]`` says what the attempt took; 0 where none was
             made.
         """
-        self._earn()
-        limit = self._limit(problem, round)
+        solution = self._solved(problem, round, **options)
+        used = (solution.work or 0) * problem.n
+        self.budget += (_EARNED + _SHARE * used) * 0.5**self.failed
+        return solution
+
+    def _solved(
+        self, problem: DispersionProblem | PointDispersionProblem, round: RoundContext, **options: Any
+    ) -> Solution:
+        limit = self._limit(problem)
         if limit is None:
             return _decided(problem, int(round.rng.integers(2**31)), None)
-        began = time.perf_counter()
-        _, solution = solved(problem, "auto", round, limit, **options)
-        seconds = time.perf_counter() - began
+        _, solution = solved(problem, "auto", round, work_limit=max(1.0, limit / problem.n), **options)
+        used = (solution.work or 0) * problem.n
         proved = solution.status == "optimal"
         self.failed = 0 if proved else self.failed + 1
-        if not proved or seconds > self.free:
-            self.budget -= max(0.0, solution.seconds - (self.free if proved else 0.0))
-            self.price = solution.seconds if proved else 2 * solution.seconds
+        if not proved or used > self.free:
+            self.budget -= max(0.0, used - (self.free if proved else 0.0))
+            self.price = used if proved else 2 * used
         if proved:
             return solution
         self.smallest = min(self.smallest, problem.n) if self.smallest else problem.n
         return _decided(problem, solution.seed, solution)
 
-    def _earn(self) -> None:
-        """Add what has passed since the last round to the budget."""
-        now = time.perf_counter()
-        if self._last is not None:
-            self.budget += _SHARE * 0.5**self.failed * (now - self._last)
-        self._last = now
-
-    def _limit(self, problem: DispersionProblem, round: RoundContext) -> float | None:
-        """Return the seconds that a proof may take now; None where none is tried."""
-        most = float("inf") if round.time_limit is None else round.time_limit
+    def _limit(self, problem: DispersionProblem | PointDispersionProblem) -> float | None:
+        """Return the entries that a proof may read now; None where none is tried."""
         is_hard = self.smallest and problem.n >= _AS_HARD * self.smallest
-        if (is_hard or self.price > self.free) and self.budget < min(self.price, most):
+        if (is_hard or self.price > self.free) and self.budget < self.price:
             return None
-        return min(most, max(self.budget, self.free))
+        return max(self.budget, self.free)
 
 
-def _decided(problem: DispersionProblem, seed: int, tried: Solution | None) -> Solution:
-    """Decide by swaps and tabu search, no worse than ``tried``, whose bound the decision keeps."""
+def _decided(problem: DispersionProblem | PointDispersionProblem, seed: int, tried: Solution | None) -> Solution:
+    """Decide by swaps and tabu search, no worse than ``tried``, whose bound the decision keeps.
+
+    Between points the concave relaxation comes first, whose point the swaps start from and whose bound is nearly tight.
+    """
     start = None if tried is None else tried.x
-    ascended = uninterrupted(solve(problem, "local-search", seed=seed, start=start))
-    found = uninterrupted(solve(problem, "tabu", seed=seed, start=ascended.x, moves=_MOVES))
-    seconds = ascended.seconds + found.seconds
+    if isinstance(problem, PointDispersionProblem) and not problem.is_constrained:
+        found = uninterrupted(solve(problem, "tangent", seed=seed, start=start))
+        seconds, work = found.seconds, found.work or 0
+    else:
+        ascended = uninterrupted(solve(problem, "local-search", seed=seed, start=start))
+        found = uninterrupted(solve(problem, "tabu", seed=seed, start=ascended.x, moves=_MOVES))
+        seconds, work = ascended.seconds + found.seconds, (ascended.work or 0) + (found.work or 0)
     if tried is None:
-        return replace(found, seconds=seconds).with_bound(problem.trivial_bound(), proof_seconds=0.0)
+        bound = problem.trivial_bound() if found.bound is None else found.bound
+        return replace(found, seconds=seconds).with_bound(bound, work=work, proof_seconds=0.0)
     if tried.objective is not None and tried.objective >= (found.objective or 0.0):
         found = tried
-    details = {**found.details, "proof_seconds": tried.seconds}
+    details = {**found.details, "work": work + (tried.work or 0), "proof_seconds": tried.seconds}
     return replace(found, seconds=seconds + tried.seconds, details=details).with_bound(tried.bound)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
@@ -178,6 +179,7 @@ class FedCS(SelectorBase):
 
     def __init__(self, size: int, *, rates: Rates, aggregation: Aggregation = "deadline") -> None:
         self.rates, self.size = rates, check_size(size)
+        self.n_clients = None if callable(rates) else np.size(rates)
         self.aggregation = check_aggregation(aggregation)
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
@@ -219,12 +221,18 @@ class CSUCBQ(SelectorBase):
         self.fractions = np.array(fractions, dtype=np.float64)
         if self.fractions.ndim != 1 or not ((self.fractions >= 0) & (self.fractions <= 1)).all():
             raise ConfigError(f"fractions must be one number in [0, 1] for each client; got {fractions!r}")
-        self.size = check_size(size)
+        self.size, self.n_clients = check_size(size), self.fractions.size
         self.beta = check_number("beta", beta, 0, 1)
         self.aggregation = check_aggregation(aggregation)
         self.times = np.zeros(self.fractions.size, dtype=np.int64)
         self.reward = np.zeros(self.fractions.size)
         self.queue = self.fractions.copy()  # what Q = 0 becomes in the first round
+
+    @classmethod
+    def of(cls, federation: Federation, size: int, *, owed: float = 0.5, **options: Any) -> Self:
+        r"""Build the selector; client k is owed :math:`\min(1, \varphi\, m\, n_k / \sum_i n_i)`, φ = ``owed``."""
+        options.setdefault("fractions", _owed(federation.sizes, check_size(size), owed))
+        return super().of(federation, size, **options)
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
         z = np.maximum(self.times[present], 1)
@@ -251,10 +259,13 @@ def cs_ucb_q(
 
     The fraction owed to client k is :math:`\min(1, \varphi\, m\, n_k / \sum_i n_i)`, φ = ``owed`` in [0, 1].
     """
-    check_number("owed", owed, 0, 1)
-    sizes = scenario.sizes
-    fractions = np.minimum(1.0, owed * scenario.size * sizes / sizes.sum())
+    fractions = _owed(scenario.sizes, scenario.size, owed)
     return CSUCBQ(scenario.size, fractions=fractions, beta=beta, aggregation=aggregation)
+
+
+def _owed(sizes: NDArray[np.int64], size: int, owed: float) -> NDArray[np.float64]:
+    """Return the fraction of rounds that each client is owed, (N,)."""
+    return np.minimum(1.0, check_number("owed", owed, 0, 1) * size * sizes / sizes.sum())
 
 
 class F3AST(SelectorBase):
@@ -287,7 +298,7 @@ class F3AST(SelectorBase):
 
     def __init__(self, size: int, *, importance: ArrayLike, beta: float = 0.01, start: ArrayLike | None = None) -> None:
         self.importance = check_importance(importance)
-        self.size = check_size(size)
+        self.size, self.n_clients = check_size(size), self.importance.size
         self.beta = check_number("beta", beta, 0, 1, open_low=True)
         rate = np.minimum(1.0, self.size * self.importance) if start is None else np.array(start, dtype=np.float64)
         if rate.shape != self.importance.shape or not ((rate > 0) & (rate <= 1)).all():
@@ -331,7 +342,7 @@ class OracleF3AST(SelectorBase):
 
     def __init__(self, size: int, *, importance: ArrayLike, rates: Rates, beta: float = 0.0) -> None:
         self.importance = check_importance(importance)
-        self.size, self.rates = check_size(size), rates
+        self.size, self.rates, self.n_clients = check_size(size), rates, self.importance.size
         self.beta = check_number("beta", beta, 0, 1)
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:

@@ -82,8 +82,10 @@ class SelectAll(SelectorBase):
             )
         self.rates = rates
         self.importance = None if importance is None else check_importance(importance)
+        stated = importance if rates is None or callable(rates) else rates
+        self.n_clients = None if stated is None else np.size(stated)
 
-    def select(self, round: RoundContext) -> Selection:
+    def _select(self, round: RoundContext) -> Selection:
         """Select every available client."""
         clients = np.flatnonzero(round.available)
         kept = self.weights in ("all", "unbiased")

@@ -99,6 +99,7 @@ class TiFL(SelectorBase):
                 f"selector 'tifl': {round.available.size} clients cannot be of {self.shares.size} tiers by "
                 f"{seconds.size} latencies"
             )
+        self.n_clients = seconds.size
         self.tiers = np.empty(seconds.size, dtype=np.int64)
         for tier, members in enumerate(np.array_split(np.argsort(seconds, kind="stable"), self.shares.size)):
             self.tiers[members] = tier

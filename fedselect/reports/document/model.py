@@ -62,11 +62,11 @@ _NO_SHARE = 1e-9
 
 
 def percent(value: Any, form: str = "{:.3g}") -> Cell:
-    """A share as per cent; 0 where it is less than 1e-9."""
+    """A share as per cent; 0 where it is less than 1e-9, and "< 1e-4 %" where it is below that."""
     if _missing(value):
         return _NOTHING
     shown = 0.0 if abs(float(value)) < _NO_SHARE else 100 * float(value)
-    return Cell(f"{form.format(shown)} %", float(value))
+    return Cell("< 1e-4 %" if 0 < shown < 1e-4 else f"{form.format(shown)} %", float(value))
 
 
 def seconds(*values: Any) -> Cell:

@@ -34,7 +34,7 @@ def test_fedgs_counts_are_those_of_the_rounds_before():
     for _ in simulate(selector, scenario.availability, sizes=scenario.federation.sizes, rounds=6, time_limit=5.0):
         pass
     there = scenario.availability.available(6)
-    again = DispersionProblem.fedgs(selector.distances, selector.counts, there, 3, 1.0)
+    again = DispersionProblem.fedgs(selector.distances, selector.counts, there, 3, 1.0, "turns")
     assert digest(problem) == digest(again)
     assert selector.counts.sum() > 0
 

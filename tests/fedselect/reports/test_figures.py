@@ -9,6 +9,7 @@ from matplotlib.figure import Figure
 from PIL import Image
 
 from fedselect.experiments.figures import (
+    client_curves_figure,
     counts_figure,
     curves_figure,
     gap_figure,
@@ -16,7 +17,7 @@ from fedselect.experiments.figures import (
     panels_figure,
     save_figure,
 )
-from fedselect.measures import run_gaps
+from fedselect.measures import gini, run_gaps
 
 
 def test_figures_are_saved_small_and_true(tmp_path):
@@ -61,6 +62,34 @@ def test_a_regression_has_a_loss_panel_alone():
     (axis,) = figure.axes
     assert axis.get_ylabel() == "test loss"
     assert axis.lines[0].get_xydata().tolist() == [[1, 3], [3, 1]]
+
+
+def test_a_validation_loss_that_every_run_has_is_a_panel_of_its_own():
+    tables = {"a": [table(loss=[3.0, 1.0], validation_loss=[2.0, 4.0])], "b": [table(loss=[2.0, 1.5])]}
+    assert known_curves(tables) == ["loss"]
+    both = {"a": tables["a"], "b": [table(loss=[2.0, 1.5], validation_loss=[5.0, 3.0])]}
+    figure = curves_figure(both)
+    assert [axis.get_ylabel() for axis in figure.axes] == ["test loss", "validation loss"]
+    lines = [line.get_xydata().tolist() for line in figure.axes[1].lines]
+    assert lines == [[[1, 2], [2, 4]], [[1, 5], [2, 3]]]
+
+
+def test_clients_by_rounds_have_their_worst_tenth_and_gini():
+    rows = [(t, k, 0.1 * k + 0.01 * t) for t in (1, 3) for k in range(1, 6)]
+    one = pd.DataFrame(rows, columns=["round", "client", "accuracy"]).assign(loss=1.0)
+    figure = client_curves_figure({"a": [one]})
+    left, right = figure.axes
+    assert len(left.lines) == 5 + 2
+    assert left.lines[0].get_xydata() == pytest.approx(np.array([[2, 0.11], [4, 0.13]]))
+    assert left.lines[5].get_xydata() == pytest.approx(np.array([[2, 0.31], [4, 0.33]]))  # the mean
+    assert left.lines[6].get_xydata() == pytest.approx(np.array([[2, 0.11], [4, 0.13]]))  # the worst of five
+    wanted = [[t + 1, gini(one[one["round"] == t]["accuracy"])] for t in (1, 3)]
+    assert right.lines[0].get_xydata() == pytest.approx(np.array(wanted))
+    assert right.get_ylabel() == "Gini coefficient of accuracy"
+    both = client_curves_figure({"a": [one], "b": [one, one.assign(accuracy=one["accuracy"] + 0.2)]})
+    assert len(both.axes[0].lines) == 4  # no line for each client where there are several selectors
+    assert len(both.axes[0].collections) == 2
+    assert both.axes[0].lines[2].get_ydata() == pytest.approx([0.41, 0.43])
 
 
 def test_a_run_of_which_nothing_is_measured_says_so():

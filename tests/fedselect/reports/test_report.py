@@ -19,7 +19,8 @@ from matplotlib.figure import Figure
 
 from fedselect import cli
 from fedselect.errors import ConfigError, RunError
-from fedselect.reports import read_report
+from fedselect.experiments.comparison import choice_table, difference_table, mean_table, summary_table, verdict_of
+from fedselect.reports import read_report, result_of, same_decisions
 from fedselect.reports.document import (
     Cell,
     Column,
@@ -264,11 +265,102 @@ def cut(run, rounds):
     (run / "rounds.jsonl").write_text("".join(lines[:rounds]) + lines[rounds][:40])
 
 
+def others(notes):
+    """The notes but the one that all decisions are proved, which is among them."""
+    said = [note for note in notes if re.fullmatch(r"All \d+ decisions with a bound are proved optimal, the .*", note)]
+    assert len(said) == 1
+    return tuple(note for note in notes if note not in said)
+
+
+def test_gaps_are_drawn_where_not_all_decisions_are_proved(copy):
+    for path in copy.glob("fedgs-*-s0/rounds.jsonl"):
+        path.write_text(path.read_text().replace('"status": "optimal"', '"status": "feasible"', 1))
+    report = read_report(copy)
+    assert "gap" in [picture.key for picture in report.pictures]
+    assert not any("proved optimal" in note for note in report.notes)
+
+
+def test_variants_of_equal_decisions_are_named():
+    one, other = [{"selected": [1, 3], "weights": [0.5, 0.5]}], [{"selected": [1, 2], "weights": [0.5, 0.5]}]
+    heavier = [{"selected": [1, 3], "weights": [0.5, 0.6]}]
+    found = same_decisions({"a": one * 2, "b": one + other, "c": one * 2, "d": one + heavier, "e": one * 2})
+    assert found == ["a, c and e made the same decisions: the same clients with the same weights in every round."]
+    assert same_decisions({"a": one, "b": other}) == []
+
+
+def of_losses(losses):
+    """Runs under two seeds; of each label the test losses, and the mean validation loss where there is one."""
+    return summary_table(
+        (label, seed, {"final_loss": each[seed], "final_validation_loss": each[2], "weight_sum": 1.0})
+        for label, each in losses.items()
+        for seed in (0, 1)
+    )
+
+
+def test_the_best_on_validation_is_named_with_its_test_loss():
+    table = of_losses({"a": (0.3, 0.3, 0.5), "b": (0.6, 0.6, 0.4)})
+    assert result_of(table).startswith("Chosen on validation: b (0.400); its test loss: 0.600. Least test loss: a, ")
+    assert result_of(table[table["selector"] == "a"]) == ""
+    assert result_of(of_losses({"a": (0.3, 0.3, None), "b": (0.6, 0.6, None)})).startswith(
+        "Least test loss: a, 0.300 ("
+    )
+
+
+#: Of each selector the second value is best on validation; ``b rate=1`` has the least test loss.
+SWEPT = {
+    "a rate=1": (0.9, 0.9, 0.9),
+    "a rate=2": (0.5, 0.6, 0.5),
+    "b rate=1": (0.1, 0.1, 0.8),
+    "b rate=2": (0.4, 0.5, 0.4),
+    "c": (0.7, 0.7, 0.7),
+}
+
+
+def test_selectors_of_a_sweep_are_compared_each_at_its_chosen_value():
+    table = of_losses(SWEPT)
+    assert result_of(table) == (
+        "Chosen on validation: a rate=2 of 2 values (0.500; its test loss: 0.550), b rate=2 of 2 values (0.400; its "
+        "test loss: 0.450), c has one. Least test loss of these: b rate=2, 0.450 (b rate=2 minus a rate=2 under the "
+        "same seeds: -0.100 ± 0.000, 95 % interval of 2 seeds, beyond chance)."
+    )
+    choice, verdict = choice_table(mean_table(table)), verdict_of(table)
+    assert choice["variant"].tolist() == ["a rate=2", "b rate=2", "c"]
+    assert choice["chosen_on"].tolist()[:2] == ["validation_loss", "validation_loss"]
+    assert pd.isna(choice["chosen_on"][2])
+    assert (verdict.minuend, verdict.reference, verdict.beyond_chance) == ("b rate=2", "a rate=2", True)
+    assert difference_table(table)["reference"].unique().tolist() == ["a rate=2"]  # the table says the same
+    assert verdict_of(table[table["selector"] == "c"]) is None
+
+
+def test_a_sweep_without_validation_is_chosen_by_test_loss_and_says_that_this_is_too_good():
+    result = result_of(of_losses({label: (*each[:2], None) for label, each in SWEPT.items()}))
+    assert result.startswith("Chosen by the test loss itself: a rate=2 of 2 values (0.550), b rate=1 of 2 values (0.1")
+    assert "The least of several is too good: data.validation_fraction" in result
+    assert "(b rate=1 minus a rate=2 under the same seeds: -0.450" in result
+
+
+def test_the_chosen_value_of_one_selector_is_beside_the_closest_other():
+    result = result_of(of_losses({label: SWEPT[label] for label in ("b rate=1", "b rate=2")}))
+    assert "Its test loss beside the closest other value: b rate=2, 0.450 (b rate=1 minus b rate=2 under" in result
+    one = of_losses({label: SWEPT[label] for label in ("a rate=1", "a rate=2")})
+    assert verdict_of(one[one["seed"] == 0]).beyond_chance is None
+
+
+def test_where_alpha_outweighs_counts_the_page_says_so(copy):
+    for path in copy.glob("fedgs-*/config.toml"):
+        path.write_text(path.read_text().replace('alpha = 1.0\nscale = "turns"', 'alpha = 9.0\nscale = "pairs"'))
+    (note,) = [note for note in read_report(copy).notes if note.startswith("FedGS")]
+    assert "alpha = 9 in scale 'pairs' is worth up to 21 turns, and a client has 1.12 in 3 rounds" in note
+
+
 def test_comparison_folder_is_reported_under_the_labels_it_was_given(compared):
     report = read_report(compared)
     assert report.title == "compared"
-    assert report.summary == "8 clients on digits, 3 rounds, 3 clients a round, availability ideal, seeds 0, 1."
-    assert report.notes == ()
+    assert report.summary == (
+        "8 clients on digits (two-label, labels_per_client = 2), 3 rounds, 3 clients a round, availability ideal, "
+        "seeds 0, 1."
+    )
+    assert others(report.notes) == ()
     assert [table.key for table in report.tables] == ["results", "paired-differences", "course", "runs"]
     assert re.match(r"Least test loss: (even|.*), \d\.\d{3} \(.* under the same seeds: .*2 seeds, ", report.result)
     words = dict(report.glossary)
@@ -279,10 +371,12 @@ def test_comparison_folder_is_reported_under_the_labels_it_was_given(compared):
     assert [row[:3] for row in report.tables[3].texts[1:]] == [
         (label, seed, "finished") for label in (hostile(compared), "even") for seed in "01"
     ]
-    assert [picture.key for picture in report.pictures] == ["counts", "curves", "gap", "success", "graph"]
+    assert [picture.key for picture in report.pictures] == ["counts", "curves", "success", "graph"]
     facts = dict(report.facts)
-    assert facts["selector even"] == "uniform"
-    assert facts[f"selector {hostile(compared)}"] == "fedgs (method = brute-force)"
+    assert facts["selector even"] == "uniform (aggregation = samples, over = 1.0)"
+    assert facts[f"selector {hostile(compared)}"].startswith(
+        "fedgs (alpha = 1.0, scale = turns, method = brute-force, ties = id, "
+    )
     assert {"numpy", "torch"} <= set(facts)
     assert "seed" not in facts
 
@@ -309,7 +403,7 @@ def test_differences_are_paired_by_seed_and_sums_of_weights_that_differ_are_said
         results = json.loads((run / "summary.json").read_text())
         assert results["weight_sum"] == pytest.approx(1.0)
         (run / "summary.json").write_text(json.dumps(results | {"weight_sum": 0.1}))
-    (note,) = read_report(copy).notes
+    (note,) = others(read_report(copy).notes)
     assert re.search(r"do not sum to the same \(.* 1, even 0\.1\)", note)
 
 
@@ -317,8 +411,10 @@ def test_without_a_manifest_labels_say_what_differs(copy):
     (copy / "comparison.json").unlink()
     assert [row[0] for row in read_report(copy).tables[0].texts[1:]] == ["fedgs", "uniform"]
     for path in copy.glob("uniform-*/config.toml"):
-        text = path.read_text().replace('name = "uniform"', 'name = "fedgs"\nmethod = "greedy"')
-        path.write_text(text)
+        (other,) = sorted(copy.glob("fedgs-*-s0"))[:1]
+        text = re.sub(r"\[selector\]\n(.+\n)+", "", path.read_text())
+        selector = re.search(r"\[selector\]\n(.+\n)+", (other / "config.toml").read_text())[0]
+        path.write_text(text + "\n" + selector.replace("brute-force", "greedy"))
     names = [row[0] for row in read_report(copy).tables[0].texts[1:]]
     assert names == ["fedgs (method = brute-force)", "fedgs (method = greedy)"]
 
@@ -328,7 +424,7 @@ def test_unfinished_runs_of_a_comparison_are_named_and_left_out(copy):
     cut(run, 2)
     report = read_report(copy)
     assert report.summary.endswith("seeds 0.")
-    assert report.notes == (
+    assert others(report.notes) == (
         "Not finished: even under seed 1 (2 of 3 rounds).",
         f"Finished, but left out, as not every selector has finished under its seed: {hostile(copy)} under seed 1.",
     )
@@ -349,7 +445,7 @@ def test_run_folder_has_its_summary_clients_and_rounds(compared):
     (run,) = compared.glob("fedgs-*-s0")
     report = read_report(run)
     assert report.title == "compared: fedgs"
-    assert report.notes == ()
+    assert others(report.notes) == ()
     tables = {table.key: table for table in report.tables}
     results = json.loads((run / "summary.json").read_text())
     assert {row[0].text: row[1].value for row in tables["results"].rows} == {
@@ -364,7 +460,7 @@ def test_unfinished_run_is_reported_as_such(copy):
     (run,) = copy.glob("fedgs-*-s0")
     cut(run, 2)
     report = read_report(run)
-    assert report.notes == ("The run is not finished: 2 of 3 rounds are played. All numbers are so far.",)
+    assert others(report.notes) == ("The run is not finished: 2 of 3 rounds are played. All numbers are so far.",)
     values = {row[0].text: row[1].text for row in report.tables[0].rows}
     assert values["rounds"] == "2"
     assert values["importance distance"] == "-"  # not known before the end
@@ -578,7 +674,7 @@ def test_report_command_writes_the_page_into_the_folder(copy, capsys, monkeypatc
     assert "".join(out.split()) == f"report:{copy / 'report' / 'report.html'}"
     assert (copy / "report" / "report.html").stat().st_size < 2_000_000
     assert [path.name for path in (copy / "report").iterdir()] == ["report.html"]
-    assert read_report(copy).notes == ()  # the report is not taken for a run
+    assert others(read_report(copy).notes) == ()  # the report is not taken for a run
 
 
 def test_report_command_as_json_names_every_file(compared, tmp_path, capsys, monkeypatch):

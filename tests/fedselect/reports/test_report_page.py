@@ -245,7 +245,7 @@ def test_page_of_a_real_comparison(opened, compared, tmp_path):
     page.wait_for_load_state("networkidle")
     assert (seen.console, seen.errors, seen.dialogs, seen.requests) == ([], [], [], [path.as_uri()])
     sizes = page.evaluate("[...document.images].map((each) => each.complete && each.naturalWidth * each.naturalHeight)")
-    assert len(sizes) == len(report.pictures) == 5
+    assert len(sizes) == len(report.pictures) == 4
     assert all(size > 10_000 for size in sizes)
     place = [each.heading for each in report.tables[0].columns].index("test loss")
     losses = [row[place].value for row in report.tables[0].rows]

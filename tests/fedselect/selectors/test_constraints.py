@@ -8,12 +8,16 @@ import numpy as np
 import pytest
 
 from fedselect.availability import AVAILABILITY
+from fedselect.clock import Clock, ClockSettings, lognormal
 from fedselect.data import digits
 from fedselect.errors import ConfigError, DataError
+from fedselect.randomness import generator
+from fedselect.rounds.engine import context
+from fedselect.rounds.engine import feedback as engine_feedback
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors import SELECTORS, DivFL, FedCBS, FedGS, FedSS, PowerOfChoice
-from fedselect.selectors.constraints import ClockBudget, RoundConstraints
+from fedselect.selectors import SELECTORS, Batteries, DivFL, FedCBS, FedGS, FedSS, PowerOfChoice, Uniform
+from fedselect.selectors.constraints import ClockBudget, RoundConstraints, RunBudget
 from solvers.constraints import Budget, Quota
 
 N, M = 20, 5
@@ -159,6 +163,18 @@ def test_a_table_of_clients_gives_groups_and_uses(clients_file, small_scenario):
         ({"quotas": [{"members": [99]}]}, "names client 99"),
         ({"budgets": [{"column": "seconds"}]}, "a budget has a limit and one of use, column and clock"),
         ({"budgets": [{"column": "seconds", "limit": -1.0}]}, "limit of budget 'seconds' must be finite"),
+        (
+            {"budgets": [{"column": "seconds", "limit": 9.0, "over": "day"}]},
+            "or over the 'run', of each client; got 'day'",
+        ),
+        ({"budgets": [{"column": "seconds", "limit": "volts", "over": "run"}]}, "has no column 'volts'; it has region"),
+        (
+            {"budgets": [{"column": "seconds", "limit": -1.0, "over": "run"}]},
+            "limit of 'seconds' must be finite numbers",
+        ),
+        ({"budgets": [{"use": [1.0, 2.0], "limit": 1.0, "over": "run"}]}, "use has 2 numbers; there are 20 clients"),
+        ({"budgets": [{"use": "expected", "limit": 1.0, "over": "run"}]}, "use is a number for each client; got 'exp"),
+        ({"budgets": [{"clock": "energy", "limit": 1.0, "over": "run"}]}, "clock must be one of expected"),
         ({"include_after": 0}, "include_after must be a positive integer"),
     ],
 )
@@ -167,9 +183,20 @@ def test_what_a_configuration_gets_wrong_is_a_sentence(stated, sentence, clients
         SELECTORS.build("fedgs", small_scenario, constraints=stated, clients_file=clients_file)
 
 
-def test_selectors_that_keep_none_say_which_do(small_scenario):
-    with pytest.raises(ConfigError, match=r"'uniform' has no option 'constraints'; .*: divfl, fed-cbs, fedgs, fedss"):
-        SELECTORS.build("uniform", small_scenario, constraints={"include_after": 3})
+@pytest.mark.parametrize(
+    "stated",
+    [
+        {"include_after": 3},
+        {"budgets": [{"use": [1.0] * N, "limit": 3.0}]},
+        {"budgets": [{"use": [1.0] * N, "limit": 3.0, "over": "run"}], "exclude": [1]},
+    ],
+)
+def test_selectors_that_keep_none_say_which_do(stated, small_scenario):
+    sentence = r"'uniform' keeps no constraints but budgets over the run .*: coverage-gs, divfl, fed-cbs, fedgs, fedss"
+    with pytest.raises(ConfigError, match=sentence):
+        SELECTORS.check("uniform", {"constraints": stated})
+    with pytest.raises(ConfigError, match=sentence):
+        SELECTORS.build("uniform", small_scenario, constraints=stated)
 
 
 def test_a_table_that_lacks_clients_is_refused(tmp_path, small_scenario):
@@ -232,6 +259,158 @@ def test_selectors_of_other_problems_keep_constraints(name, options):
     again, _ = kept_by(name, 1, **options)
     again.load_state_dict(selector.state_dict())
     assert again.constraints.waited.tolist() == selector.constraints.waited.tolist()
+
+
+ENERGY, BATTERY = np.linspace(1.0, 3.0, N), np.linspace(4.0, 10.0, N)
+
+
+def with_battery(name, budget):
+    rng = np.random.default_rng(1)
+    constraints = RoundConstraints(N, budgets=[budget], include_after=3)
+    if name == "fed-cbs":
+        return FedCBS(M, label_counts=1 + rng.integers(0, 9, (N, 4)), constraints=constraints, method="local-search")
+    if name == "fedss":
+        return FedSS(M, groups=np.arange(N) // 7, constraints=constraints)
+    if name == "divfl":
+        return DivFL(M, importance=np.full(N, 1 / N), constraints=constraints, method="greedy", warmup=1)
+    if name == "power-of-choice":
+        return PowerOfChoice(M, candidates=10, constraints=constraints)
+    return FedGS(M, distances=DISTANCES, constraints=constraints, method="local-search")
+
+
+@pytest.mark.parametrize("name", ["fedgs", "divfl", "fed-cbs", "fedss", "power-of-choice"])
+def test_a_budget_over_the_run_is_each_clients_own(name):
+    """Batteries: who cannot take another round is not selected any more; in the end nobody is, and rounds pass."""
+    budget = RunBudget(ENERGY, BATTERY, "energy")
+    selector, again, spent, last = with_battery(name, budget), None, np.zeros(N), None
+    for t in range(30):
+        round = a_round(t, available=np.arange(N) % 9 != t % 9, probe=lambda clients: np.ones(len(clients)))
+        if t == 4:
+            again = with_battery(name, budget)
+            again.load_state_dict(selector.state_dict())
+        selection = selector.select(round)
+        if again is not None:
+            assert np.array_equal(again.select(replace(round, rng=np.random.default_rng(t))).clients, selection.clients)
+        chosen = selection.clients
+        rest = BATTERY * (1 + 1e-9) - spent
+        assert (rest[chosen] >= ENERGY[chosen]).all()
+        able = round.available & (rest >= ENERGY)
+        if t > 0 and chosen.size:
+            told = selection.notes["constraints"]["over_run"]["energy"]
+            assert told["exhausted"] == (round.available & (rest < ENERGY)).sum()
+            assert told["least_left"] == pytest.approx((BATTERY - spent)[round.available].min(), abs=1e-9)
+        if t > 0:
+            assert chosen.size == min(M, able.sum())
+        spent[chosen] += ENERGY[chosen]
+        outcome = feedback(round, selection)
+        outcome.outcomes[chosen[:1]] = Outcome.MISSING  # what is lost is used all the same
+        updates = {k: np.arange(3.0) + k for k in chosen[1:].tolist()}
+        for each in (selector, again):
+            if each is not None:
+                each.update(replace(outcome, updates=updates))
+        last = chosen.size
+    assert last == 0
+    assert (BATTERY - spent < ENERGY).all()
+    np.testing.assert_allclose(selector.constraints.spent, [spent])
+
+
+#: Selectors that need a clock, or something else than a scenario gives, have options here.
+CLOCKED = {"fedcs": {"deadline": 9.0}, "oort": {}, "tifl": {}}
+KEEPING = {name for name in SELECTORS.names if "constraints" in SELECTORS.options(name)}
+
+
+@pytest.mark.parametrize("name", sorted(set(SELECTORS.names) - KEEPING))
+def test_every_selector_plays_batteries(name):
+    """Whoever cannot take another round is not there for it; a resumed one goes on; in the end rounds pass empty."""
+    data = digits(n_clients=N)
+    clock = Clock(lognormal(N), data.sizes, ClockSettings(model_bytes=1000)) if name in CLOCKED else None
+    there = AVAILABILITY.build("ideal", data, 0)
+    world = Scenario(data.sizes, there, seed=0, clock=clock, size=M, rounds=60, data=data)
+    stated = {"budgets": [{"use": ENERGY.tolist(), "limit": BATTERY.tolist(), "over": "run", "name": "energy"}]}
+    options = CLOCKED.get(name, {}) | {"constraints": stated}
+    selector, again, spent, empty = SELECTORS.build(name, world, **options), None, np.zeros(N), 0
+    assert isinstance(selector, Batteries)
+    for t in range(60):
+        round = context(t, np.ones(N, bool), data.sizes, probe=lambda ids: 1.0 + np.asarray(ids), clock=clock)
+        if t == 2:
+            again = SELECTORS.build(name, world, **options)
+            again.load_state_dict(selector.state_dict())
+        selection = selector.select(round)
+        if again is not None:
+            copied = replace(round, rng=generator(0, "selector", t))
+            assert np.array_equal(again.select(copied).clients, selection.clients)
+        chosen, rest = selection.clients, BATTERY * (1 + 1e-9) - spent
+        assert (rest[chosen] >= ENERGY[chosen]).all()
+        told = selection.notes["constraints"]["over_run"]["energy"]
+        assert told["exhausted"] == (rest < ENERGY).sum()
+        spent[chosen] += ENERGY[chosen]
+        empty += not chosen.size
+        updates = {k: np.sin(np.arange(1.0, 9.0) * (k + 1)).astype(np.float32) for k in chosen[1:].tolist()}
+        durations = dict.fromkeys(updates, 1.0) if clock else {}
+        numbers = dict.fromkeys(updates, 0.5)
+        for each in filter(None, (selector, again)):
+            known = {"losses": numbers, "received_losses": numbers, "updates": updates, "durations": durations}
+            each.update(engine_feedback(round, selection, returned=chosen[1:], **known))
+    assert (spent > 0).any()
+    np.testing.assert_allclose(selector.constraints.spent, [spent])
+    if name not in ("fedcs", "ca-fed", "fedcor"):  # which may leave clients out for good
+        assert empty
+    if name == "uniform":  # what is not there for it is not idle, and not asked
+        assert (BATTERY - spent < ENERGY).all()
+
+
+def test_a_selector_without_state_or_with_ids_alone_plays_batteries():
+    class First:
+        def select(self, round):
+            return np.flatnonzero(round.available)[:M]
+
+    class Stubborn(First):
+        def select(self, round):
+            return [0]
+
+    budget = RunBudget(np.ones(N), 1.0, "turns")
+    selector = Batteries(First(), N, budgets=[budget])
+    for t in range(2):
+        round = a_round(t)
+        selection = selector.select(round)
+        assert selection.clients.tolist() == list(range(M * t, M * (t + 1)))
+        selector.update(feedback(round, selection))
+    assert not callable(selector.state_dict)
+    stubborn = Batteries(Stubborn(), N, budgets=[budget])
+    stubborn.update(feedback(a_round(), stubborn.select(a_round())))
+    with pytest.raises(ConfigError, match=r"used up a budget over the run, and were not available to it: \[0\]"):
+        stubborn.select(a_round(1))
+    with pytest.raises(ConfigError, match="of class RunBudget; got a Budget"):
+        Batteries(First(), N, budgets=[Budget(np.ones(N), 1.0)])
+    with pytest.raises(ConfigError, match="over 20 clients; there are 3"):
+        selector.select(RoundContext(0, np.ones(3, bool), np.ones(3, int), np.random.default_rng(0)))
+
+
+def test_what_batteries_hide_is_not_idle_to_the_selector():
+    class Watching(Uniform):
+        def update(self, feedback):
+            self.told = feedback.outcomes
+
+    selector = Batteries(Watching(M), N, budgets=[RunBudget(np.ones(N), np.r_[np.zeros(4), np.ones(N - 4)], "one")])
+    round = a_round()
+    selector.update(feedback(round, selector.select(round)))
+    assert (selector.selector.told[:4] == Outcome.UNAVAILABLE).all()
+    assert (selector.selector.told[4:] >= Outcome.IDLE).all()
+
+
+def test_a_budget_over_the_run_is_stated_in_a_configuration(clients_file, small_scenario):
+    stated = {"budgets": [{"column": "seconds", "limit": 6.0, "over": "run"}, {"column": "seconds", "limit": 9.0}]}
+    selector = SELECTORS.build("power-of-choice", small_scenario, constraints=stated, clients_file=clients_file)
+    each, of_rounds = selector.constraints.run_budgets[0], selector.constraints.budgets
+    assert np.allclose(each.use, 1 + np.arange(N) / 10)
+    assert (float(each.limit), each.name, len(of_rounds)) == (6.0, "seconds", 1)
+    by_column = {"budgets": [{"use": [2.0] * N, "limit": "seconds", "over": "run"}]}
+    selector = SELECTORS.build("fedgs", small_scenario, constraints=by_column, clients_file=clients_file)
+    assert selector.select(a_round()).clients.min() >= 10  # those with less than one round's energy never take part
+    with pytest.raises(ConfigError, match="a budget over the clock's 'compute' needs a clock"):
+        FedGS(M, distances=DISTANCES, constraints=RoundConstraints(N, budgets=[RunBudget("compute", 9.0)])).select(
+            a_round()
+        )
 
 
 def test_fedss_draws_from_its_strata_within_constraints():

@@ -12,8 +12,9 @@ from fedselect.data import clustered, digits
 from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, build, build_scenario, read_records, run
 from fedselect.randomness import generator
+from fedselect.rounds import context as round_context
 from fedselect.rounds.protocol import RoundFeedback
-from fedselect.selectors import SELECTORS, FedGS
+from fedselect.selectors import SELECTORS, FedGS, fedgs
 from fedselect.selectors.geometry import LearnedGraph, adjacency, decode_edges, encode_edges
 from fedselect.training.settings import TrainingSettings
 from graphs import dependency_graph, distances, edge_scores, similarity
@@ -171,6 +172,37 @@ def test_the_secure_graph_is_the_oracles_and_states_its_messages(tmp_path, feder
     first, *others = read_records(run(experiment("secure"), tmp_path, plots=False))
     assert first["notes"]["graph"]["f1"] == 1
     assert all("edges" not in record["notes"]["graph"] for record in others)
+
+
+@pytest.mark.parametrize("name", ["fedgs", "coverage-gs"])
+def test_noise_on_the_secure_graph_is_repeatable_and_the_record_says_what_is_left(name, monkeypatch):
+    warned = []
+    monkeypatch.setattr(fedgs, "_said", set())
+    monkeypatch.setattr(fedgs._log, "warning", warned.append)
+    world = build_scenario(experiment("secure"))
+    noisy, again, exact = (SELECTORS.build(name, world, features="secure", noise=noise) for noise in (0.1, 0.1, 0.0))
+    assert np.array_equal(noisy.distances, again.distances)
+    assert not np.array_equal(noisy.distances, exact.distances)
+    everyone = round_context(0, np.ones(CLIENTS, dtype=bool), world.sizes)
+    note, unharmed = (each.select(everyone).notes["graph"] for each in (noisy, exact))
+    assert note["f1"] == edge_scores(noisy.edges, noisy.truth).f1 < 0.9
+    assert unharmed["f1"] == 1
+    (warning,) = warned  # once, of the noisy ones
+    assert f"(F1 {note['f1']:.2f}); epsilon = 0.4, four times the noise, removes edges that" in warning
+
+
+@pytest.mark.parametrize(
+    ("options", "sentence"),
+    [
+        ({"noise": 0.1}, "noise is of the masked similarities; give features = 'secure'"),
+        ({"fraction_bits": 4, "features": "update"}, "fraction_bits is of the masked similarities"),
+        ({"noise": -1.0, "features": "secure"}, "selector 'fedgs': noise must be a standard deviation"),
+        ({"fraction_bits": 40, "features": "secure"}, "selector 'fedgs': fraction_bits must lie in 0 to 31"),
+    ],
+)
+def test_bad_noise_of_a_private_graph_is_a_sentence(options, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        SELECTORS.build("fedgs", build_scenario(experiment("labels")), **options)
 
 
 def test_few_new_features_give_the_graph_of_all():

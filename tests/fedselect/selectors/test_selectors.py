@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 import math
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
-from fedselect.availability import AVAILABILITY
+from fedselect import rounds, selectors
+from fedselect.availability import AVAILABILITY, Independent
 from fedselect.clock import Clock, ClockSettings, lognormal
 from fedselect.data import digits, synthetic
 from fedselect.errors import ConfigError, DataError
 from fedselect.experiments.folder import load_checkpoint, save_checkpoint
 from fedselect.randomness import generator
+from fedselect.rounds import simulate
 from fedselect.rounds.engine import solution_record
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors import SELECTORS, FedGS, Uniform
+from fedselect.selectors import SELECTORS, FedGS, Points, Uniform
+from fedselect.selectors.fedgs import outweighed
 from graphs import dependency_graph, distances, similarity
 from solvers import MissingBackend, UnknownMethod, method, solve
 from solvers.dispersion import DispersionProblem
@@ -52,6 +57,51 @@ def feedback(federation, selection, available=None, returned=None, round=0):
     norms = {int(i): 1.0 + int(i) % 7 for i in chosen if back[i]}
     updates = {i: np.sin(np.arange(1.0, 9.0) * (i + 1)).astype(np.float32) for i in norms}
     return RoundFeedback(round, selection, outcomes, norms, norms, updates=updates)
+
+
+#: What a federation does not say.
+ASKED = {
+    "Clairvoyant": {"availability": Independent(np.ones(30), 0), "rounds": 9},
+    "FedCS": {"rates": np.ones(30)},
+    "OracleF3AST": {"rates": np.ones(30)},
+}
+KINDS = [kind for name in selectors.__all__ if isinstance(kind := getattr(selectors, name), type)]
+KINDS = [kind for kind in KINDS if issubclass(kind, selectors.base.SelectorBase) and kind is not selectors.Batteries]
+
+
+@pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.__name__)
+def test_every_selector_is_built_of_a_federation_and_a_size(kind, federation):
+    more = {"deadline": 9.0} if kind is selectors.TimedFedCS else {}  # or the clock has one
+    selector = kind.of(federation, 4, **ASKED.get(kind.__name__, {}), **more)
+    assert type(selector) is kind
+    assert getattr(selector, "size", 4) == 4
+    if isinstance(importance := getattr(selector, "importance", None), np.ndarray):
+        equal = kind in (selectors.FedAU,)
+        np.testing.assert_allclose(
+            importance, np.full(30, 1 / 30) if equal else federation.sizes / sum(federation.sizes)
+        )
+    clock = scenario(federation, 4, has_clock=True).clock
+    known = replace(context(federation, losses=np.arange(1.0, 31.0)), clock=clock)
+    assert selector.select(known).clients.size > 0
+    with pytest.raises((TypeError, ConfigError), match=r"sizes|siz"):
+        kind.of(federation, 4, **ASKED.get(kind.__name__, {}), siz=3)
+    if needed := list(ASKED.get(kind.__name__, {})):
+        with pytest.raises(
+            ConfigError, match=rf"{kind.__name__}.of needs {needed[0]}=, which a federation does not say"
+        ):
+            kind.of(federation, 4)
+
+
+def test_of_takes_importance_by_name_and_refuses_what_it_cannot_begin_with(federation):
+    assert selectors.Delta.of(federation, 4, importance="equal").importance == pytest.approx(np.full(30, 1 / 30))
+    assert selectors.CSUCBQ.of(federation, 4, owed=0.0).fractions.sum() == 0
+    assert selectors.FedSS.of(federation, 4, largest=2).group_sizes.size == 2
+    with pytest.raises(ConfigError, match=r"Uniform.of takes a Federation and a size; got 4"):
+        Uniform.of(4, 4)
+    with pytest.raises(ConfigError, match="clients to select must be a positive integer; got 0"):
+        Uniform.of(federation, 0)
+    with pytest.raises(ConfigError, match="importance must be 'samples' or 'equal'; got 'size'"):
+        selectors.Delta.of(federation, 4, importance="size")
 
 
 @pytest.mark.parametrize(
@@ -124,6 +174,44 @@ def test_every_selector_keeps_the_contract(federation, name, tmp_path):
         selector.update(feedback(federation, selection, mask, back, t))
 
 
+@pytest.mark.parametrize("name", SELECTORS.names)
+@pytest.mark.parametrize("others", [40, 10])
+def test_every_selector_refuses_rounds_of_another_number_of_clients(federation, name, others):
+    selector = SELECTORS.build(name, scenario(federation, 5, name in NEED_A_CLOCK))
+    asked = rounds.context(
+        3, np.ones(others, dtype=bool), np.full(others, 9), probe=lambda clients: np.ones(len(clients))
+    )
+    with pytest.raises(ConfigError, match=rf"this \w+ was built for 30 clients, and round 3 has {others}: build one"):
+        selector.select(asked)
+
+
+@pytest.mark.parametrize(
+    "build",
+    [
+        lambda of, shares: selectors.AFL(5, 30),
+        lambda of, shares: selectors.CAFed(importance=shares),
+        lambda of, shares: selectors.CSUCBQ(5, fractions=shares),
+        lambda of, shares: selectors.ClusteredSampling(5, 30),
+        lambda of, shares: selectors.Delta(5, importance=shares),
+        lambda of, shares: selectors.E3CS(5, 30),
+        lambda of, shares: selectors.F3AST(5, importance=shares),
+        lambda of, shares: selectors.FedAU(30),
+        lambda of, shares: selectors.FedCBS(5, label_counts=of.label_counts),
+        lambda of, shares: selectors.FedCS(5, rates=shares),
+        lambda of, shares: selectors.FedSS(5, groups=np.zeros(30, dtype=int)),
+        lambda of, shares: selectors.FedGS.of(of, 5),
+        lambda of, shares: selectors.OracleF3AST(5, importance=shares, rates=shares),
+        lambda of, shares: selectors.Rolling(5, 30),
+        lambda of, shares: selectors.SelectAll("unbiased", rates=shares),
+        lambda of, shares: selectors.Uniform.of(of, 5),
+    ],
+)
+def test_selectors_built_by_hand_know_their_number_of_clients_too(federation, build):
+    selector = build(federation, np.full(30, 1 / 30))
+    with pytest.raises(ConfigError, match="was built for 30 clients, and round 0 has 31"):
+        selector.select(rounds.context(0, np.ones(31, dtype=bool), np.full(31, 9)))
+
+
 def test_uniform_draws_everyone_alike(federation):
     """2 000 draws of 5 of 30: expected 333 each, standard deviation 16.7; five of them are allowed."""
     selector = Uniform(5)
@@ -147,12 +235,62 @@ def test_fedgs_solves_the_stated_problem(federation):
     for t in range(5):
         mask = rng.random(30) < 0.4
         selection = selector.select(context(federation, t, mask))
-        problem = DispersionProblem.fedgs(h, counts, mask, 4, 2.0)
+        problem = DispersionProblem.fedgs(h, counts, mask, 4, 2.0, "turns")
         assert selection.solution.objective == pytest.approx(solve(problem, "cp-sat").objective, abs=1e-9)
         assert selection.clients.tolist() == selection.solution.selected.tolist()
         selector.update(feedback(federation, selection, mask))
         counts[selection.clients] += 1
     assert selector.state_dict()["counts"].tolist() == counts.tolist()
+
+
+@pytest.mark.parametrize(("n", "size", "points"), [(40, 3, False), (120, 30, False), (1500, 40, True)])
+def test_the_default_keeps_counts_more_even_than_a_uniform_draw(n, size, points):
+    rng = np.random.default_rng(n)
+    mixes = rng.dirichlet(np.full(5, 0.3), n)
+    between = Points(mixes, "hellinger") if points else distances(dependency_graph(similarity(mixes)))
+    there = Independent(np.full(n, 0.6), 0)
+    variances = {}
+    for name, selector in (
+        ("uniform", Uniform(size)),
+        ("default", FedGS(size, distances=between)),
+        ("pairs", FedGS(size, distances=between, scale="pairs", method="local-search")),
+    ):
+        counts = np.zeros(n)
+        for done in simulate(selector, there, sizes=np.ones(n, int), rounds=20):
+            counts[done.selection.clients] += 1
+        variances[name] = counts.var()
+    assert variances["default"] < 0.5 * variances["uniform"]  # 0.485 is least for 800 among 1 500
+    assert variances["default"] <= variances["pairs"]
+
+
+def test_alpha_in_turns_is_what_a_swap_can_gain():
+    """Selected and not, one pair of clients at the largest distance: the most that a swap gains, in turns."""
+    for scale, size in itertools.product(("turns", "pairs", "paper"), (2, 3, 7)):
+        n, h = 12, np.zeros((12, 12))
+        h[:, 0] = h[0, :] = 1.0
+        h[0, 0] = 0.0
+        selector = FedGS(size, distances=h, alpha=1.5, scale=scale)
+        one = DispersionProblem.fedgs(h, np.zeros(n, int), np.ones(n, bool), size, 1.5, scale)
+        apart = np.isin(np.arange(n), range(size))
+        alike = np.isin(np.arange(n), range(1, size + 1))
+        gain = one.objective(apart.astype(int)) - one.objective(alike.astype(int))
+        assert selector.alpha_in_turns == pytest.approx(gain / (2 / (n - 1)))
+    assert FedGS(1, distances=h, scale="pairs").alpha_in_turns == 0.0
+
+
+def test_fedgs_says_once_where_alpha_outweighs_turns(federation, caplog):
+    for _ in range(2):
+        SELECTORS.build("fedgs", scenario(federation, 2), scale="pairs", alpha=4.0)
+    (said,) = [each for each in caplog.messages if each.startswith("FedGS: alpha = 4")]
+    assert said == (
+        "FedGS: alpha = 4 in scale 'pairs' is worth up to 58 turns, and a client has 6.67 in 100 rounds, so that "
+        "distances outweigh the balance of the counts; scale = 'turns' with alpha = 1 keeps counts even"
+    )
+    caplog.clear()
+    SELECTORS.build("fedgs", scenario(federation, 2))
+    SELECTORS.build("fedgs", scenario(federation, 10), scale="pairs", alpha=2.0)
+    assert not caplog.messages
+    assert outweighed(20.0, "turns", 100, 10, 100).endswith("a smaller alpha keeps counts even")
 
 
 def test_fedgs_without_distances_takes_the_least_selected(federation):
@@ -274,6 +412,38 @@ def test_ties_are_broken_at_random_by_seed_and_round():
         )
     with pytest.raises(ConfigError, match="ties must be 'id' or 'random'; got 'coin'"):
         FedGS(2, distances=far, ties="coin")
+
+
+def test_random_ties_are_drawn_from_all_optima_with_known_probabilities():
+    """Two pairs of clients at one place each: four optima of two clients; a wider tolerance has more to draw from."""
+    far = np.array([[0, 0, 1, 1, 0.9], [0, 0, 1, 1, 0.9], [1, 1, 0, 0, 0.9], [1, 1, 0, 0, 0.9], [0.9] * 4 + [0]])
+    sizes, there = np.ones(5, dtype=int), np.ones(5, dtype=bool)
+    seen = set()
+    for seed in range(40):
+        selector = FedGS(2, distances=far, ties="random")
+        found = selector.select(RoundContext(0, there, sizes, np.random.default_rng(seed)))
+        assert found.notes["draw"] == {"among": 4, "within": 0.0, "is_all": True}
+        assert found.inclusion.tolist() == [0.5, 0.5, 0.5, 0.5, 0.0]
+        assert found.solution.status == "optimal"
+        assert found.solution.selected.tolist() == found.clients.tolist()
+        seen.add(tuple(found.clients.tolist()))
+    assert seen == {(0, 2), (0, 3), (1, 2), (1, 3)}
+    value = FedGS(2, distances=far).select(RoundContext(0, there, sizes, np.random.default_rng(0))).solution.objective
+    wider = FedGS(2, distances=far, ties="random", within=0.5)
+    found = wider.select(RoundContext(0, there, sizes, np.random.default_rng(7)))
+    assert found.notes["draw"]["among"] == 8
+    assert found.inclusion.sum() == pytest.approx(2)
+    assert found.inclusion[4] == 0.5
+    assert found.solution.objective >= 0.5 * value
+    # A method without a pool draws by costs, and knows no probabilities.
+    tabu = FedGS(2, distances=far, ties="random", method="tabu")
+    found = tabu.select(RoundContext(0, there, sizes, np.random.default_rng(7)))
+    assert found.inclusion is None
+    assert "draw" not in found.notes
+    with pytest.raises(ConfigError, match='within says among which selections ties="random" draws'):
+        FedGS(2, distances=far, within=0.1)
+    with pytest.raises(ConfigError, match="within must be"):
+        FedGS(2, distances=far, ties="random", within=-0.1)
 
 
 @pytest.mark.parametrize("graph", ["reference", "paper"])
