@@ -41,6 +41,7 @@ __all__ = [
     "client_rounds",
     "client_table",
     "effective_participation",
+    "gini",
     "jain_index",
     "late_deviation",
     "learning_curve",
@@ -62,6 +63,7 @@ __all__ = [
     "summary",
     "total_variation",
     "weight_error",
+    "worst_tenth",
 ]
 
 #: Objectives up to this are zero but for rounding, and no unit to state a gap in.
@@ -87,8 +89,8 @@ class Measure:
         Heading in the tables of a page.
     of : {"model", "round", "client", "run"}
         What is measured. A measure of a model is evaluated on the server's test set and on the samples of each client;
-        it gives columns ``NAME`` of rounds and clients, and measures of a run, ``final_NAME``, ``client_NAME_mean`` and
-        ``client_NAME_worst``.
+        it gives columns ``NAME`` of rounds and clients, and measures of a run, ``final_NAME``, ``client_NAME_mean``
+        and, where less or more is better, ``client_NAME_worst``, ``_worst_tenth``, ``_deviation`` and ``_gini``.
     compute : callable, optional
         Of a model ``(outputs, labels) -> number``, of a round ``(record) -> number``, of clients ``(run) -> (N,)
         array``, of a run ``(run) -> number``, where run is a `RunData`. None where the loop has it from elsewhere.
@@ -104,8 +106,8 @@ class Measure:
         How the runs of a selector are summed up.
     spread : bool
         Whether the standard deviation over seeds is shown.
-    needs : {"", "clock", "scores"}
-        What a run must have for it: a clock, or scores of its final model at the clients.
+    needs : {"", "clock", "scores", "validation"}
+        What a run must have for it: a clock, scores of its final model at the clients, or samples held out of training.
     drop : int
         Place in the order in which columns are left out of a table that a terminal is too narrow for; 0 for those that
         stay.
@@ -121,7 +123,7 @@ class Measure:
     tables: tuple[Table, ...] = ()
     over_seeds: Literal["mean", "max"] = "mean"
     spread: bool = False
-    needs: Literal["", "clock", "scores"] = ""
+    needs: Literal["", "clock", "scores", "validation"] = ""
     drop: int = 0
 
     def __call__(self, data: Any) -> Any:
@@ -191,6 +193,25 @@ def jain_index(counts: ArrayLike) -> float:
     v = np.asarray(counts, dtype=np.float64)
     squares = float((v**2).sum())
     return float(v.sum()) ** 2 / (v.size * squares) if squares else math.nan
+
+
+def gini(values: ArrayLike) -> float:
+    r"""Gini coefficient :math:`\sum_{ij} |x_i - x_j| / (2 n \sum_k x_k)` of n values.
+
+    0 where all are equal, 1 - 1/n where one has all; NaN where all are 0, or one is negative.
+    """
+    x = np.sort(np.asarray(values, dtype=np.float64))
+    total = float(x.sum())
+    if not total or x[0] < 0:
+        return math.nan
+    return float(((2 * np.arange(1, x.size + 1) - x.size - 1) * x).sum()) / (x.size * total)
+
+
+def worst_tenth(values: ArrayLike, better: Literal["less", "more"]) -> float:
+    """Mean of the tenth of the values, rounded up, that are worst, where less or more is better; NaN of none."""
+    x = np.sort(np.asarray(values, dtype=np.float64))
+    worst = x[::-1] if better == "less" else x
+    return float(worst[: -(-x.size // 10)].mean()) if x.size else math.nan
 
 
 #: Rounds times clients up to which the least variance of the counts is found, and not only bounded; some seconds.
@@ -445,6 +466,24 @@ def _rounds_per_hour(run: RunData) -> float | None:
     return 3600.0 * len(run.table) / seconds if seconds else None
 
 
+#: The loss on held-out samples among the metrics of a round.
+_VALIDATION = "validation_loss"
+
+
+def _validation_loss(run: RunData) -> float | None:
+    return run.records[-1].get("metrics", {}).get(_VALIDATION)
+
+
+def _validation_curve(run: RunData) -> pd.DataFrame:
+    """Return the rounds with a validation loss."""
+    return run.table.dropna(subset=_VALIDATION)
+
+
+def _loss_at_best_validation(run: RunData) -> float:
+    curve = _validation_curve(run)
+    return float(curve["loss"].to_numpy()[curve[_VALIDATION].argmin()])
+
+
 def _proved(run: RunData) -> float | None:
     solved = run.table["status"].dropna()
     return float((solved == "optimal").mean()) if len(solved) else None
@@ -509,6 +548,15 @@ _BUILT_IN = (
     _run("success_ratio", "success ratio", "Share of the selections whose update arrived.",
          lambda run: float(success_ratio(run.history)[-1]), better="more", **_COURSE),
     _run("failed", "failed", "Updates that could not be used.", lambda run: int(run.table["failed"].sum())),
+    _run("final_validation_loss", "validation loss",
+         "Mean loss of the final model on the samples that clients hold out of training (validation_fraction): what to "
+         "choose settings by, as the test loss of the best of many is too good.", _validation_loss,
+         better="less", tables=_EVERYWHERE, spread=True, needs="validation"),
+    _run("best_validation_loss", "best validation loss", "Least validation loss of all rounds.",
+         lambda run: float(_validation_curve(run)[_VALIDATION].min()), better="less", needs="validation", **_COURSE),
+    _run("loss_at_best_validation", "test loss there",
+         "Test loss after the round of the least validation loss: what a run has that stops where validation says so.",
+         _loss_at_best_validation, better="less", needs="validation", **_COURSE),
     _run("weight_sum", "sum of weights",
          "Mean over rounds of the sum of the weights that were applied to the updates. A rule whose weights sum to 0.2 "
          "takes a fifth of the step of one whose weights sum to 1: their losses differ for that alone.",
@@ -580,11 +628,11 @@ def _of_test_set(each: Measure) -> Measure:
 def _at_clients(each: Measure) -> list[Measure]:
     """Return a model's measure as those of a run: of its final model, over the clients."""
 
-    def over(statistic: Literal["mean", "max", "min"]) -> Callable[[RunData], float | None]:
+    def over(statistic: Callable[[NDArray[np.float64]], Any]) -> Callable[[RunData], float | None]:
         def compute(run: RunData) -> float:
             scores = np.asarray((run.scores or {}).get(each.name, [math.nan]), dtype=np.float64)
             known = scores[~np.isnan(scores)]  # a client without tests has no score
-            return float(getattr(known, statistic)()) if known.size else math.nan
+            return float(statistic(known)) if known.size else math.nan
 
         return compute
 
@@ -593,7 +641,7 @@ def _at_clients(each: Measure) -> list[Measure]:
         name=f"client_{each.name}_mean",
         title=f"clients' mean {each.title}",
         of="run",
-        compute=over("mean"),
+        compute=over(np.mean),
         meaning=f"{each.meaning.rstrip('.')}: of the final model, mean over the clients' samples.",
         tables=(),
         spread=False,
@@ -601,15 +649,36 @@ def _at_clients(each: Measure) -> list[Measure]:
     )
     if not each.better:
         return [mean]
-    worst = replace(
+    sign = -1 if each.better == "less" else 1  # the worst first, sorted by sign times score
+    shown: tuple[Table, ...] = ("course",) if "course" in each.tables else ()
+
+    def further(name: str, title: str, what: str, statistic: Callable[..., Any], **look: Any) -> Measure:
+        meaning = f"{each.meaning.rstrip('.')}: of the final model, {what}."
+        name = f"client_{each.name}_{name}"
+        look = {"tables": shown, **look}
+        return replace(mean, name=name, title=title, compute=over(statistic), meaning=meaning, **look)
+
+    return [
         mean,
-        name=f"client_{each.name}_worst",
-        title=f"worst client's {each.title}",
-        compute=over("max" if each.better == "less" else "min"),
-        meaning=f"{each.meaning.rstrip('.')}: of the final model, on the samples of its worst client, {_SAMPLES}.",
-        tables=("course", "differences") if "course" in each.tables else (),
-    )
-    return [mean, worst]
+        further(
+            "worst", f"worst client's {each.title}", f"on the samples of its worst client, {_SAMPLES}",
+            lambda known: sign * (sign * known).min(), tables=(*shown, "differences") if shown else (),
+        ),
+        further(
+            "worst_tenth", f"worst tenth's {each.title}",
+            "mean over the tenth of the clients, rounded up, on whose samples it is worst",
+            lambda known: worst_tenth(known, each.better),  # type: ignore[arg-type]  # not "", as said above
+        ),
+        further(
+            "deviation", f"deviation of clients' {each.title}", "standard deviation over the clients' samples",
+            np.std, better="less",
+        ),
+        further(
+            "gini", f"Gini of clients' {each.title}",
+            "Gini coefficient over the clients: 0 where all are equal, near 1 where one has all",
+            gini, better="less",
+        ),
+    ]  # fmt: skip
 
 
 def run_measures(names: Iterable[str] = ()) -> list[Measure]:
@@ -637,6 +706,7 @@ def known_run_measures(columns: Iterable[str]) -> list[Measure]:
     columns = set(columns)
     models = [each.name for each in measures_of("model")]
     models += [name[6:] for name in sorted(columns) if name.startswith("final_") and not name.endswith(_BESIDE)]
+    models = [name for name in models if name != _VALIDATION]
     return [each for each in run_measures(models) if each.name in columns]
 
 
@@ -677,15 +747,18 @@ def client_rounds(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     -------
     DataFrame
         ``round`` (from 0), ``client``, ``selected`` (0 or 1), ``weight`` (that was applied to its update; 0 where none
-        was), ``loss``, ``accuracy`` and further measures of the model at the client, NaN where they were not evaluated
-        (``training.evaluate_clients_every``).
+        was), ``loss`` and ``accuracy`` of the model at the client, NaN where they were not evaluated
+        (``training.evaluate_clients_every``), ``seconds`` from the start of the round until its update was there, by
+        the clock or, over Flower without one, of its training as it says; NaN where neither knows. Further measures
+        of the model at the client follow.
     """
     import pandas as pd
 
     records = list(records)
     scores = [record.get("client_scores") or {} for record in records]
     names = dict.fromkeys(("loss", "accuracy", *(name for each in scores for name in each)))
-    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in ("round", "client", "selected", "weight", *names)}
+    order = dict.fromkeys(("round", "client", "selected", "weight", "loss", "accuracy", "seconds", *names))
+    columns: dict[str, list[NDArray[Any]]] = {name: [] for name in order}
     for record, scored in zip(records, scores, strict=True):
         chosen, evaluated = np.asarray(record["selected"], dtype=np.int64), len(scored.get("loss", ()))
         clients = np.union1d(chosen, np.arange(evaluated))
@@ -693,6 +766,8 @@ def client_rounds(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
         weight[np.searchsorted(clients, chosen)] = record["applied"]
         row = {"round": np.full(clients.size, record["round"]), "client": clients, "weight": weight}
         row["selected"] = np.isin(clients, chosen).astype(np.int64)
+        row["seconds"] = np.full(clients.size, math.nan)
+        row["seconds"][np.searchsorted(clients, chosen)] = _client_seconds(record)
         for name in names:
             known = np.asarray(scored.get(name, [math.nan] * evaluated), dtype=np.float64)
             row[name] = known[clients] if evaluated else np.full(clients.size, math.nan)
@@ -701,11 +776,21 @@ def client_rounds(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     return pd.DataFrame({name: np.concatenate(values) if values else [] for name, values in columns.items()})
 
 
+def _client_seconds(record: Mapping[str, Any]) -> list[float]:
+    """Return the seconds of each selected client in a round, NaN where they are not known."""
+    if "clock" in record:
+        return [math.nan if end is None else end for end in record["clock"]["ends"]]
+    took = record.get("client_seconds", {})
+    return [took.get(str(client), math.nan) for client in record["selected"]]
+
+
 def summary(run: RunData) -> dict[str, Any]:
     """Summarise a run in its measures, by name; None for one that is not known, as JSON has no other."""
     further = run.records[-1].get("metrics", {})
     wanted = {"": True, "clock": run.has_clock, "scores": run.scores is not None}
-    return {each.name: _number(each(run)) for each in run_measures(further) if wanted[each.needs]}
+    wanted["validation"] = _VALIDATION in further
+    models = [name for name in further if name != _VALIDATION]
+    return {each.name: _number(each(run)) for each in run_measures(models) if wanted[each.needs]}
 
 
 def _number(value: Any) -> Any:

@@ -119,12 +119,12 @@ def check_number(
 
 
 def names_file(option: str) -> bool:
-    """Whether an option names a file or folder: one called ``path`` or ``root``, or ending in ``_file`` or ``_path``.
+    """Whether an option names a file or folder: ``path``, ``root``, ``initial_model``, or ``..._file``, ``..._path``.
 
     What such a file holds is part of what a run is made of, and a relative path is looked up beside the configuration
     file that names it.
     """
-    return option in ("path", "root") or option.endswith(("_file", "_path"))
+    return option in ("path", "root", "initial_model") or option.endswith(("_file", "_path"))
 
 
 def placed(path: str) -> str:

@@ -32,6 +32,7 @@ from fedselect.errors import TOOLKIT_ERRORS, ConfigError
 from fedselect.measures import MEASURES, Measure
 from fedselect.options import Registry
 from fedselect.selectors import SELECTORS
+from fedselect.training.corruption import CORRUPTIONS
 from fedselect.training.losses import LOSSES, METRICS
 from fedselect.training.models import MODELS
 from fedselect.training.server_rules import SERVER_RULES
@@ -50,6 +51,7 @@ REGISTRIES: tuple[Registry, ...] = (
     MODELS,
     LOSSES,
     SERVER_RULES,
+    CORRUPTIONS,
     METRICS,
     MEASURES,
 )

@@ -13,7 +13,7 @@ import numpy as np
 
 Purpose = Literal[
     "data", "profile", "availability", "dropout", "selector", "training", "model", "effort", "noise",
-    "devices", "computation", "links", "client-tests",
+    "devices", "computation", "links", "client-tests", "corruption",
 ]  # fmt: skip
 
 #: Never renumber: a number is part of every recorded result.
@@ -31,6 +31,7 @@ _NUMBERS: dict[str, int] = {
     "computation": 10,
     "links": 11,
     "client-tests": 12,
+    "corruption": 13,
 }
 
 
@@ -47,7 +48,8 @@ def generator(seed: int, purpose: Purpose, round: int = 0, client: int = 0) -> n
         one client's local training in one round, ``"model"`` the initial model, ``"effort"`` how much each client
         trains where clients differ in it, ``"noise"`` what the server feeds clients' models to compare them. Of a
         clock, ``"devices"`` draws what each client's device is for the whole run, ``"computation"`` and ``"links"``
-        how one round differs from it. ``"client-tests"`` draws what each client holds out for testing.
+        how one round differs from it. ``"client-tests"`` draws what each client holds out for testing, and
+        ``"corruption"`` which clients lie, and what they send.
     round, client : int
         Round (from 0) and client, where the purpose has them.
 

@@ -76,30 +76,64 @@ def print_table(
 
 @contextmanager
 def progress_bar(what: str, total: int) -> Iterator[Callable[[int, int], None]]:
-    """A progress bar on stderr, and a line a minute where that is no terminal; yields ``update(done, total)``."""
-    console = Console(stderr=True)
+    """A progress bar on stderr, and a line a minute where that is no terminal; yields ``update(done, total)``.
+
+    Both say how many a second are done, and how long the rest takes at that pace.
+    """
+    console, pace = Console(stderr=True), Pace()
     if not console.is_terminal:
-        yield _lines(what)
+        yield _lines(what, pace)
         return
-    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn(), TimeRemainingColumn())
-    with Progress(*columns, console=console) as bar:
-        task = bar.add_task(what, total=total)
-        yield lambda done, of: bar.update(task, completed=done, total=of)
+    columns = (TextColumn(what), BarColumn(), MofNCompleteColumn(), TextColumn("{task.fields[pace]}"))
+    with Progress(*columns, TimeElapsedColumn(), TimeRemainingColumn(), console=console) as bar:
+        task = bar.add_task(what, total=total, pace="")
+
+        def update(done: int, of: int) -> None:
+            pace.count(done, time.monotonic())
+            bar.update(task, completed=done, total=of, pace=str(pace))
+
+        yield update
+
+
+class Pace:
+    """Pace of a command, from its second report on: what a run that goes on did before the first does not count."""
+
+    def __init__(self) -> None:
+        self._first: tuple[int, float] | None = None
+        self._each: float | None = None  # seconds
+
+    def count(self, done: int, now: float) -> None:
+        """Report how much is done, at a time in seconds."""
+        self._first = self._first or (done, now)
+        more = done - self._first[0]
+        self._each = (now - self._first[1]) / more if more > 0 else None
+
+    def left(self, rest: int) -> float | None:
+        """Return the seconds that so many more will take; None where that is not known yet."""
+        return None if self._each is None else rest * self._each
+
+    def __str__(self) -> str:
+        if not self._each:
+            return ""
+        return f"{1 / self._each:.3g}/s" if self._each < 1 else f"{self._each:.3g} s each"
 
 
 #: Seconds between two lines of progress in a file or a pipe: what is done sooner needs none.
 _PAUSE = 60.0
 
 
-def _lines(what: str) -> Callable[[int, int], None]:
+def _lines(what: str, pace: Pace) -> Callable[[int, int], None]:
     """Return a function that prints how far a command is, at most once in `_PAUSE` seconds."""
     began = last = time.monotonic()
 
     def update(done: int, of: int) -> None:
         nonlocal last
         now = time.monotonic()
+        pace.count(done, now)
         if now - last >= _PAUSE:
             last = now
-            print(f"fedselect: {what}: {done} of {of} after {now - began:.0f} s", file=sys.stderr, flush=True)
+            left = pace.left(of - done)
+            more = "" if left is None else f", {pace}, {left:.0f} s left"
+            print(f"fedselect: {what}: {done} of {of} after {now - began:.0f} s{more}", file=sys.stderr, flush=True)
 
     return update

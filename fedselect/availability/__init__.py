@@ -37,7 +37,7 @@ from fedselect.availability.independent import (
 )
 from fedselect.availability.intervals import Intervals, TimedAvailability, phones
 from fedselect.availability.protocol import AVAILABILITY, DROPOUT, Availability, Dropout
-from fedselect.availability.times import read_intervals, read_pings, read_transitions, recorded
+from fedselect.availability.times import read_intervals, read_pings, read_power, read_transitions, recorded
 from fedselect.availability.trace import Trace, read_trace, record, write_trace
 
 __all__ = [
@@ -79,6 +79,7 @@ __all__ = [
     "phones",
     "read_intervals",
     "read_pings",
+    "read_power",
     "read_trace",
     "read_transitions",
     "record",

@@ -1,4 +1,4 @@
-"""Recorded availability in seconds: files of intervals, transitions and pings; nothing in them is executed."""
+"""Recorded availability in seconds: files of intervals, transitions, pings, power; nothing in them is executed."""
 
 from __future__ import annotations
 
@@ -15,6 +15,7 @@ from fedselect.availability.protocol import AVAILABILITY
 from fedselect.data import Federation
 from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice, check_number
+from fedselect.pickles import is_pickle, keyed_by_text, read_pickle
 from fedselect.tables import read_table
 from solvers.reading import Unreadable, parse_json, read_bytes
 
@@ -125,6 +126,40 @@ def read_pings(
     return merged(_numbered(path, rows["client"]), times - start, times - start + timeout)
 
 
+def read_power(
+    path: str | Path, *, origin: str | float | None = None, time_zone: str = "UTC", least: float = 0.0
+) -> Recorded:
+    """Read power over time: a client is there while its power is above a limit, as in FedZero's solar files.
+
+    Parameters
+    ----------
+    path : path-like
+        ``.csv``, ``.csv.gz`` or ``.parquet``: the first column is the time, each other one a client's power from then
+        until the next row. Clients are numbered in the order of the columns.
+    origin, time_zone
+        As for `read_intervals`.
+    least : float
+        A client is there above this power.
+    """
+    rows = _load(path)
+    if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict) or len(rows[0]) < 2:
+        raise DataError(f"{path}: power is a table with a time and a column a client")
+    clock, *names = rows[0]
+    times = _seconds(path, [row[clock] for row in rows], time_zone)
+    if times.size < 2 or (np.diff(times) <= 0).any():
+        raise DataError(f"{path}: power needs two rows at least, whose times increase")
+    try:
+        power = np.array([[float(row[name]) for name in names] for row in rows])
+    except (TypeError, ValueError) as error:
+        raise DataError(f"{path}: power is a number in every column but the first: {error}") from None
+    if not np.isfinite(power).all():
+        raise DataError(f"{path}: power is finite; row {int(np.argmin(np.isfinite(power).all(axis=1))) + 1} is not")
+    row, who = np.nonzero(power > least)
+    ends = np.append(times[1:], 2 * times[-1] - times[-2])  # the last row lasts as long as the one before
+    start = _origin(path, origin, times, time_zone)
+    return merged(who.astype(np.int64), times[row] - start, ends[row] - start)
+
+
 def read_times(
     path: str | Path,
     kind: str = "intervals",
@@ -132,9 +167,12 @@ def read_times(
     origin: str | float | None = None,
     time_zone: str = "UTC",
     timeout: float = 300.0,
+    least_power: float = 0.0,
 ) -> Recorded:
-    """Read a file of intervals, transitions or pings by `read_intervals`, `read_transitions` or `read_pings`."""
-    check_choice("kind", kind, "intervals", "transitions", "pings")
+    """Read a file by `read_intervals`, `read_transitions`, `read_pings` or `read_power`."""
+    check_choice("kind", kind, "intervals", "transitions", "pings", "power")
+    if kind == "power":
+        return read_power(path, origin=origin, time_zone=time_zone, least=least_power)
     if kind == "pings":
         return read_pings(path, origin=origin, time_zone=time_zone, timeout=timeout)
     read = read_intervals if kind == "intervals" else read_transitions
@@ -147,20 +185,23 @@ def recorded(
     seed: int = 0,
     *,
     path: str,
-    kind: Literal["intervals", "transitions", "pings"] = "intervals",
+    kind: Literal["intervals", "transitions", "pings", "power"] = "intervals",
     origin: str | float | None = None,
     time_zone: str = "UTC",
     timeout: float = 300.0,
+    least_power: float = 0.0,
     pick: Pick = "exact",
     after: Literal["nobody", "repeat"] = "nobody",
     round_seconds: float = 60.0,
 ) -> Intervals:
-    """Read availability in seconds from a file of intervals, transitions or pings.
+    """Read availability in seconds from a file of intervals, transitions, pings or power.
 
     Parameters
     ----------
     path : str
-        The file; see `read_intervals`, `read_transitions` and `read_pings`.
+        The file; see `read_intervals`, `read_transitions`, `read_pings` and `read_power`.
+    least_power : float
+        Of kind ``"power"``: above it a client is there.
     pick : {"exact", "first", "random"}
         Which of its clients to take: as many as the federation has are expected, or the first, or some at random.
     after : {"nobody", "repeat"}
@@ -169,7 +210,7 @@ def recorded(
         Length of a round where there is no clock.
     """
     check_choice("after", after, "nobody", "repeat")
-    found = read_times(path, kind, origin=origin, time_zone=time_zone, timeout=timeout)
+    found = read_times(path, kind, origin=origin, time_zone=time_zone, timeout=timeout, least_power=least_power)
     who, on, off = picked(found, len(federation), pick, seed)
     period = None
     if after == "repeat":
@@ -183,19 +224,21 @@ def recorded(
 
 
 def _load(path: str | Path) -> Any:
-    """Read a file's rows as a mapping of columns, a list of objects, or FedScale's object; never a pickle."""
+    """Read a file's rows as a mapping of columns, a list of objects, or FedScale's object; a pickle runs nothing."""
     name = str(path).lower()
     try:
         if name.endswith(".json"):
             return parse_json(read_bytes(path))
         if name.endswith((".jsonl", ".ndjson")):
             return [parse_json(line) for line in read_bytes(path).split(b"\n") if line.strip()]
+        if is_pickle(name):
+            return keyed_by_text(read_pickle(path))
     except (OSError, Unreadable) as error:
         raise DataError(f"cannot read {path}: {error}") from error
     if not name.endswith((".csv", ".csv.gz", ".parquet")):
         raise DataError(
-            f"{path}: recorded availability is read from .csv, .csv.gz, .parquet, .json or .jsonl; a pickle would be "
-            "executed, and whoever trusts it converts it to JSON"
+            f"{path}: recorded availability is read from .csv, .csv.gz, .parquet, .json, .jsonl, or a pickle of "
+            "containers and numbers"
         )
     return read_table(path, "file of times", numbers=True).to_dict("records")
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import io
 import logging
 import os
@@ -9,17 +10,19 @@ import signal
 import sys
 import threading
 from contextlib import suppress
-from typing import Annotated
+from functools import cache
+from typing import Annotated, Any, get_type_hints
 
 import typer
+from typer.main import get_command
 
 from fedselect import __version__
-from fedselect.cli import bench, catalogue, experiments, instances, reports, solve, trace
+from fedselect.cli import bench, catalogue, experiments, guides, instances, reports, solve, trace
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
 from solvers.reading import without_controls
 
-__all__ = ["app", "main"]
+__all__ = ["app", "command", "main"]
 
 #: Where typer's exceptions live: in click, or in newer versions in a copy of their own.
 _EXCEPTIONS = sys.modules[typer.BadParameter.__module__]
@@ -41,9 +44,31 @@ app.command("solve")(solve.solve)
 app.command("verify")(solve.verify)
 app.command("bench")(bench.bench)
 app.command("warm-up")(solve.warm_up)
+app.command("docs")(guides.docs)
 app.add_typer(experiments.config_app, name="config")
 app.add_typer(instances.app, name="instances")
 app.add_typer(trace.app, name="trace")
+
+
+def command() -> Any:
+    """Build the tree of commands, each argument with its description, which some pairs of typer and click lose."""
+    tree = get_command(app)
+    _describe(tree)
+    return tree
+
+
+def _describe(command: Any) -> None:
+    for child in getattr(command, "commands", {}).values():
+        _describe(child)
+    if command.callback is None:
+        return
+    written = get_type_hints(inspect.unwrap(command.callback), include_extras=True)
+    for parameter in command.params:
+        found = [
+            each.help for each in getattr(written.get(parameter.name), "__metadata__", ()) if hasattr(each, "help")
+        ]
+        if found and getattr(parameter, "help", None) is None:
+            parameter.help = found[0]
 
 
 def _version(asked: bool) -> None:
@@ -71,7 +96,12 @@ class _Stderr(logging.Handler):
 
 def _say_what_is_done() -> None:
     """Name each plugin before it is executed, say when kernels are compiled, and of what else a found run was made."""
-    for name in ("fedselect.plugins", "fedselect.experiments.folder", "solvers.kernels"):
+    for name in (
+        "fedselect.plugins",
+        "fedselect.experiments.folder",
+        "fedselect.selectors.fedgs",
+        "solvers",
+    ):
         log = logging.getLogger(name)
         log.setLevel(logging.INFO)
         log.propagate = False
@@ -86,7 +116,7 @@ def main() -> None:
     os.environ["MPLBACKEND"] = "agg"  # no command opens a window, whatever an environment says about windows
     try:
         try:
-            app()
+            command()()
         finally:
             sys.stdout.flush()
     except TOOLKIT_ERRORS as error:
@@ -129,19 +159,26 @@ def _prepare_streams() -> None:
 
 def _end_as_by_ctrl_c() -> None:
     """Let SIGTERM, which clusters send at a time limit, end a command as Ctrl-C does, workers included."""
-    own = os.getpid()
 
     def end(number: int, frame: object) -> None:
-        if os.getpid() == own:
-            if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job
-                signal.signal(signal.SIGINT, signal.default_int_handler)
-            signal.raise_signal(signal.SIGINT)
-        else:  # a forked worker, which its pool ends in this way
-            signal.signal(signal.SIGTERM, signal.SIG_DFL)
-            signal.raise_signal(signal.SIGTERM)
+        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job
+            signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.raise_signal(signal.SIGINT)
 
     if threading.current_thread() is threading.main_thread():  # no other may say what signals do
         signal.signal(signal.SIGTERM, end)
+        _leave_to_workers()
+
+
+@cache
+def _leave_to_workers() -> None:
+    """Have forked workers die by SIGTERM at once.
+
+    A handler in Python runs between two instructions: a worker that began to wait just after the signal came would wait
+    for ever, and its pool for it.
+    """
+    if hasattr(os, "register_at_fork"):
+        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def _discard_stdout() -> None:

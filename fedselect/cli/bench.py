@@ -25,7 +25,7 @@ from fedselect.cli.common import (
     text,
     writing,
 )
-from fedselect.cli.problems import FILES, Size, matched, problem_of
+from fedselect.cli.problems import FILES, Size, SizeGiven, matched, problem_of
 from fedselect.errors import ConfigError
 from fedselect.plugins import load_plugins
 from fedselect.terminal import print_table, progress_bar
@@ -52,7 +52,10 @@ def bench(
         typer.Option(help=f"With commas, patterns too: library names, {FILES}. The whole family if left out."),
     ] = "*",
     size: Size = None,
-    methods: Annotated[str, typer.Option(help="Names of methods, with commas.")] = "auto",
+    methods: Annotated[
+        str | None,
+        typer.Option(help="Names of methods, with commas; auto if neither these nor variants are given."),
+    ] = None,
     variant: Annotated[
         list[str], typer.Option(help="A method with options: 'LABEL=NAME option=value ...'. May be repeated.")
     ] = [],  # noqa: B006  (typer copies defaults)
@@ -64,7 +67,7 @@ def bench(
     threads: Threads = None,
     suite: Annotated[
         str | None,
-        typer.Option(help="A fixed set of instances and methods: selection, constrained, diversity or convex."),
+        typer.Option(help="A fixed set of instances and methods: selection, constrained, diversity, tenth or convex."),
     ] = None,
     tier: Annotated[str | None, typer.Option(help="Of a suite, the tier of the ledger: easy, benchmark, open.")] = None,
     data: Annotated[
@@ -153,10 +156,10 @@ def _compared(
     suite: str | None,
     tier: str | None,
     data: Path | None,
-    methods: str,
+    methods: str | None,
     variant: list[str],
     instances: str,
-    size: int | None,
+    size: SizeGiven,
 ) -> tuple[Any, dict[str, Any]]:
     """Methods and instances: a suite's, or those that the command line names."""
     if suite is not None:
@@ -165,7 +168,7 @@ def _compared(
         if family is not None or instances != "*" or size is not None:
             raise ConfigError("a suite has instances of its own: give neither a family nor --instances with --suite")
         found = suite_named(suite, tier, data)
-        chosen = _methods(methods, variant, found.methods) if methods != "auto" or variant else dict(found.methods)
+        chosen = _methods(methods, variant, found.methods) if methods is not None or variant else dict(found.methods)
         return chosen, dict(found.instances)
     if tier is not None or data is not None:
         raise ConfigError(f"{'--tier' if tier is not None else '--data'} is for a --suite")
@@ -181,7 +184,7 @@ def _compared(
     return _methods(methods, variant), _instances(family, instances, size)
 
 
-def _say_missing(family: str, methods: str, variants: list[str]) -> None:
+def _say_missing(family: str, methods: str | None, variants: list[str]) -> None:
     """Name the methods compared that a missing package keeps from running."""
     if family in FAMILIES:
         importlib.import_module(f"solvers.{family}")
@@ -211,9 +214,9 @@ def _print(table: Any) -> None:
     print_table(head, rows, ("rows", "best"), _CAPTION)
 
 
-def _methods(names: str, variants: list[str], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """Methods by label, the plain names first unless only variants are given; ``known`` says what labels stand for."""
-    plain = _parts(names) if names != "auto" or not variants else []
+def _methods(names: str | None, variants: list[str], known: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """Methods by label, the plain names first, auto where nothing is given; ``known`` says what labels stand for."""
+    plain = _parts(names) if names is not None else [] if variants else ["auto"]
     labelled: dict[str, Any] = {name: (known or {}).get(name, name) for name in plain}
     for variant in variants:
         head, *options = shlex.split(variant)
@@ -222,7 +225,8 @@ def _methods(names: str, variants: list[str], known: Mapping[str, Any] | None = 
             raise ConfigError(f"a variant reads like 'LABEL=NAME option=value'; got {variant!r}")
         if label in labelled:
             raise ConfigError(f"method label {label!r} is given twice")
-        labelled[label] = (name, key_values(options))
+        named = [each.function for kind in Problem.types() for each in registered(kind) if each.name == name]
+        labelled[label] = (name, key_values(options, named))
     return labelled
 
 
@@ -251,7 +255,7 @@ def _ending(compared: Any, family: str | None, gap: float | None, threads: int |
     return completed
 
 
-def _instances(family: str, names: str, size: int | None) -> dict[str, Any]:
+def _instances(family: str, names: str, size: SizeGiven) -> dict[str, Any]:
     """Problems of the family by name, from files and from the library."""
     known = library.names(family)
     found: dict[str, Any] = {}

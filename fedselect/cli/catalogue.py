@@ -46,21 +46,14 @@ def list_(
 
 
 def _everything() -> Catalogue:
-    from fedselect.availability import AVAILABILITY, DROPOUT
-    from fedselect.clock import CLOCKS
-    from fedselect.data import DATASETS, PARTITIONS
     from fedselect.measures import MEASURES, measures_of
-    from fedselect.selectors import SELECTORS
-    from fedselect.training.losses import LOSSES, METRICS
-    from fedselect.training.models import MODELS
-    from fedselect.training.server_rules import SERVER_RULES
+    from fedselect.plugins import REGISTRIES
     from fedselect.training.settings import OPTIMIZERS
     from solvers import methods
     from solvers.problem import FAMILIES, Problem, families
 
     found: Catalogue = {}
-    parts = (SELECTORS, AVAILABILITY, DROPOUT, CLOCKS, DATASETS, PARTITIONS, MODELS, LOSSES, METRICS, SERVER_RULES)
-    for registry in parts:
+    for registry in (each for each in REGISTRIES if each is not MEASURES):
         found[registry.kind] = [_entry(name, registry.options(name), registry.summary(name)) for name in registry.names]
     found[MEASURES.kind] = [
         _entry(each.name, {}, f"of a {each.of}: {each.meaning}")

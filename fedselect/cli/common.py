@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -12,6 +12,8 @@ import typer
 
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice, parsed
+from solvers.options import annotation_of, matches
+from solvers.options import options as known_options
 from solvers.reading import without_controls
 
 if TYPE_CHECKING:
@@ -89,14 +91,21 @@ def seed_list(text: str, what: str = "seed") -> list[int]:
     return seeds
 
 
-def key_values(texts: Sequence[str]) -> dict[str, Any]:
-    """Return options typed as ``key=value``; values are read as TOML, or as text."""
+def key_values(texts: Sequence[str], functions: Iterable[Callable[..., Any]] = ()) -> dict[str, Any]:
+    """Return options typed as ``key=value``; values are read as TOML, or as text.
+
+    An option that one of ``functions`` annotates as a text stays one: ``command=false`` names a program.
+    """
     options: dict[str, Any] = {}
     for each in texts:
         key, equals, value = each.partition("=")
         if not (equals and key.strip()):
             raise ConfigError(f"an option reads key=value; got {each!r}")
         options[key.strip()] = parsed(value)
+        for function in functions:
+            kind = annotation_of(function, key.strip()) if key.strip() in known_options(function) else None
+            if kind is not None and not matches(options[key.strip()], kind) and matches(value, kind):
+                options[key.strip()] = value
     return options
 
 

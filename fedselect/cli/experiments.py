@@ -28,6 +28,7 @@ from fedselect.errors import ConfigError
 from fedselect.terminal import print_table, progress_bar
 from solvers.files import write_atomically
 from solvers.options import did_you_mean
+from solvers.solution import jsonable
 
 if TYPE_CHECKING:
     from fedselect.experiments import Choice, Comparison, Experiment
@@ -83,16 +84,30 @@ def run(
     strict: Strict = False,
     logger: Loggers = [],  # noqa: B006
     sweep: Sweeps = [],  # noqa: B006
+    without_training: Annotated[
+        bool,
+        typer.Option(
+            "--without-training",
+            help="Select alone: the same clients are there and come back, nothing trains, no folder is written.",
+        ),
+    ] = False,
     format: Format = "text",
 ) -> None:
     """Run one experiment into a run folder; a run that was stopped continues. A sweep is a run a combination."""
-    from fedselect.experiments import read_config, read_summary
+    from fedselect.experiments import read_config, read_records, read_summary
     from fedselect.experiments.folder import RunFolder
     from fedselect.experiments.running import run_into
+    from fedselect.measures import proof_cost
 
     experiment, _ = read_config(config, _with_device(set, device), load)
     if seed is not None:
         experiment = replace(experiment, seed=seed)
+    if without_training:
+        given = {"--sweep": sweep, "--logger": logger, "--fresh": fresh, "--strict": strict}
+        if refused := [name for name, value in given.items() if value]:
+            raise ConfigError(f"{refused[0]} is about run folders, and --without-training writes none; leave one out")
+        _select_alone(experiment, format)
+        return
     if sweep:
         _run_sweep(experiment, _axes(sweep), seed, out, (fresh, strict), logger, format)
         return
@@ -110,8 +125,45 @@ def run(
     if found:
         print("found finished; nothing was run")
     print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in results.items()])
-    _say_proof_cost("", experiment.selector, [folder.path])
+    if line := proof_cost(read_records(folder.path), experiment.selector.options):
+        say(line)
     say(f"run folder: {folder.path}")
+
+
+#: Rounds of which `_select_alone` prints a line each.
+_SHOWN = 20
+
+
+def _select_alone(experiment: Experiment, format: str) -> None:
+    """Play the rounds of an experiment without training; print participation, and what was selected."""
+    from fedselect.experiments import build_scenario, build_selector
+    from fedselect.measures import RunData, summary
+    from fedselect.rounds import play
+    from fedselect.rounds.engine import round_record
+
+    scenario = build_scenario(experiment)
+    selector = build_selector(experiment.selector, scenario)
+    records = []
+    with progress_bar("rounds", experiment.rounds) as advance:
+        for done in play(selector, scenario, experiment.rounds):
+            records.append(round_record(done))
+            advance(len(records), experiment.rounds)
+    if not records:
+        raise ConfigError("the selector ended the run before its first round")
+    run = RunData(records, scenario.sizes / scenario.sizes.sum())
+    results = {name: value for name, value in summary(run).items() if value is not None}
+    if format == "json":
+        counts = run.history.counts.tolist()
+        print(json.dumps({**results, "counts": counts, "selections": records}, indent=1))
+        return
+    print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in results.items()])
+    rows = [
+        (str(each["round"]), str(len(each["available"])), " ".join(map(str, each["selected"])))
+        for each in records[:_SHOWN]
+    ]
+    print_table(("round", "available", "selected"), rows)
+    rest = f"; --format json has all {len(records)} rounds" if len(records) > _SHOWN else ""
+    say(f"nothing was trained, and no folder written{rest}")
 
 
 def compare(
@@ -170,8 +222,7 @@ def compare(
     written = write_report(comparison, report)
     page = written.with_suffix(".html")
     if format == "json":
-        facts = {"report": str(written), "page": str(page), "found_finished": comparison.found_finished}
-        print(json.dumps({**facts, "runs": plain_rows(comparison.table())}, indent=1))
+        print(json.dumps({"report": str(written), "page": str(page), **_facts(comparison)}, indent=1))
         return
     _print_results(comparison)
     say(f"report: {page}")
@@ -227,17 +278,30 @@ def _run_sweep(
     comparison = _played(experiment, variants, seeds, out, 1, found, logger)
     folder = out / experiment.name
     if format == "json":
-        facts = {"folder": str(folder), "found_finished": comparison.found_finished}
-        print(json.dumps({**facts, "runs": plain_rows(comparison.table())}, indent=1))
+        print(json.dumps({"folder": str(folder), **_facts(comparison)}, indent=1))
         return
     _print_results(comparison)
     say(f"run folders: {folder}; fedselect report {folder} makes a page of them")
 
 
+def _facts(comparison: Comparison) -> dict[str, Any]:
+    """Return what JSON says of a comparison: what was chosen, how the chosen compare, and every run."""
+    verdict = comparison.verdict()
+    differences = comparison.differences()
+    return {
+        "found_finished": comparison.found_finished,
+        "choice": plain_rows(comparison.choice()),
+        "verdict": verdict and jsonable({**verdict._asdict(), "beyond_chance": verdict.beyond_chance}),
+        "differences": plain_rows(differences),
+        "runs": plain_rows(comparison.table()),
+    }
+
+
 def _print_results(comparison: Comparison) -> None:
     """Print the table of results, one line per variant."""
     from fedselect.experiments import Experiment
-    from fedselect.reports import differences_table, less_needed, results_table
+    from fedselect.measures import proof_cost
+    from fedselect.reports import differences_table, less_needed, result_of, results_table, same_decisions
 
     if comparison.found_finished:
         runs = sum(map(len, comparison.folders.values()))
@@ -252,19 +316,14 @@ def _print_results(comparison: Comparison) -> None:
         table = differences_table(differences)
         head, *rows = table.texts
         print_table(head, rows, ("count variance", "seeds"), table.caption)
+    records = comparison.records()
+    for line in (*same_decisions(records), result_of(comparison.table())):
+        if line:
+            say(line)
     for label, variant in comparison.variants.items():
         selector = variant.selector if isinstance(variant, Experiment) else variant
-        _say_proof_cost(f"{label}: ", selector, comparison.folders[label])
-
-
-def _say_proof_cost(label: str, selector: Choice, folders: list[Path]) -> None:
-    """Print what proofs without an end cost the runs of a selector; nothing where there were none."""
-    from fedselect.experiments import read_records
-    from fedselect.measures import proof_cost
-
-    line = proof_cost([record for folder in folders for record in read_records(folder)], selector.options)
-    if line is not None:
-        say(label + line)
+        if cost := proof_cost(records[label], selector.options):
+            say(f"{label}: {cost}")
 
 
 def _axes(sweeps: list[str]) -> dict[str, Any]:

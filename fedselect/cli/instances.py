@@ -28,6 +28,7 @@ from fedselect.cli.problems import (
     Instance,
     Instances,
     Size,
+    SizeGiven,
     Weight,
     complete_family,
     complete_instance,
@@ -102,7 +103,7 @@ def show(instance: Instances, size: Size = None, format: Format = "text") -> Non
     print_table(("", ""), rows)
 
 
-def _facts(name: str, size: int | None) -> dict[str, Any]:
+def _facts(name: str, size: SizeGiven) -> dict[str, Any]:
     problem, known = problem_of(name, size)
     header, arrays = parts(problem)
     facts: dict[str, Any] = {"name": name, "family": problem.family, "type": header["type"], "sense": problem.sense}

@@ -17,11 +17,14 @@ from fedselect.errors import ConfigError
 from solvers import InvalidProblem, Problem, Solution, instances, load, methods
 from solvers.instances import InstanceInfo
 from solvers.problem import FAMILIES
-from solvers.reading import Unreadable, read_matrix
+from solvers.reading import Unreadable, read_json, read_matrix
+
+#: A number of clients to choose, the least and the largest one, or nothing.
+SizeGiven = int | tuple[int, int] | None
 
 
 def problem_of(
-    text: str, size: int | None = None, costs: Path | None = None, weight: float | None = None
+    text: str, size: SizeGiven = None, costs: Path | None = None, weight: float | None = None
 ) -> tuple[Problem, InstanceInfo | None]:
     """Return the problem that an argument names, and what the library knows of it.
 
@@ -29,10 +32,11 @@ def problem_of(
     ----------
     text : str
         A name in the library, or a path whose ending says the format: ``.npz`` (of this package), ``.txt`` (MDPLIB),
-        ``.dat`` (a graph for its densest subgraph), ``.tsp`` (TSPLIB), ``.npy`` and
+        ``.dat`` (a graph for its densest subgraph), ``.tsp`` (TSPLIB), ``.qubo``, ``.qplib``, ``.lp``, ``.mps``,
+        ``.bqm`` and ``.json`` (dimod's BinaryQuadraticModel), ``.cqm`` (its ConstrainedQuadraticModel), ``.npy`` and
         ``.csv`` (a matrix of distances where it is symmetric with a diagonal of zeros, else points).
-    size : int, optional
-        Clients to choose, where the file does not say, or says another number.
+    size : int or (int, int), optional
+        Clients to choose, where the file does not say, or says another number; of a model also the least and largest.
     costs : path-like, optional
         File of a cost for each client (``.npy``, or text with commas), instead of the problem's.
     weight : float, optional
@@ -56,12 +60,12 @@ def problem_of(
     return dataclasses.replace(problem, **changes), None  # type: ignore[type-var]
 
 
-def _read(text: str, size: int | None) -> tuple[Problem, InstanceInfo | None]:
+def _read(text: str, size: SizeGiven) -> tuple[Problem, InstanceInfo | None]:
     """Read the problem that an argument names."""
     path = Path(text)
+    if isinstance(size, tuple) and path.suffix not in (*_MODELS, ".json"):
+        raise ConfigError(f"--size {size[0]}-{size[1]} is a range, which QUBOs and models take; give {text} a number")
     if path.suffix not in _READERS:
-        if path.suffix == ".json" and path.is_file():
-            raise ConfigError(f"{text} is no problem (a solution is kept as JSON; --start takes it); {_endings()}")
         if path.is_file():
             raise ConfigError(f"{text}: {_endings()}")
         if size is not None:
@@ -92,6 +96,21 @@ def _mdplib(path: Path, size: int | None) -> Problem:
     from solvers.dispersion import read_mdplib
 
     return read_mdplib(path, size)
+
+
+def _json(path: Path, size: Any) -> Problem:
+    table = read_json(path)
+    if isinstance(table, dict) and "arrays" in table:
+        return _stored(path, size)
+    if not isinstance(table, dict) or table.get("type") != "BinaryQuadraticModel":
+        raise ConfigError(f"{path} is no problem (a solution is kept as JSON; --start takes it); {_endings()}")
+    return _model(path, size)
+
+
+def _model(path: Path, size: Any) -> Problem:
+    from solvers.dispersion.models import READERS, read_bqm
+
+    return READERS.get(path.suffix, read_bqm)(path, size)
 
 
 def _dat(path: Path, size: int | None) -> Problem:
@@ -142,16 +161,21 @@ def _settled(path: Path, size: int | None) -> None:
         raise ConfigError(f"--size is for files that leave it open ({_OPEN}); {path} says how many to choose")
 
 
+#: Endings of models, in which any number may be chosen.
+_MODELS = (".qubo", ".bqm", ".cqm", ".qplib", ".lp", ".mps")
+
 #: How a file with this ending is read.
-_READERS: dict[str, Callable[[Path, int | None], Problem]] = {
+_READERS: dict[str, Callable[[Path, Any], Problem]] = {
     ".npz": _stored,
     ".txt": _mdplib,
     ".dat": _dat,
     ".tsp": _tsplib,
     ".npy": _array,
     ".csv": _array,
+    ".json": _json,
+    **dict.fromkeys(_MODELS, _model),
 }
-_OPEN = "MDPLIB .txt, TSPLIB .tsp, points or distances .npy or .csv, a graph .dat"
+_OPEN = "MDPLIB .txt, TSPLIB .tsp, points or distances .npy or .csv, a graph .dat, a QUBO or a model"
 
 
 def matched(texts: Sequence[str], family: str | None = None) -> list[str]:
@@ -198,7 +222,10 @@ def complete_method(ctx: typer.Context, incomplete: str) -> list[str]:
 
 _argument: Any = partial(typer.Argument, autocompletion=complete_instance, show_default=False)
 #: The formats, for help texts.
-FILES = "a file: .npz, .txt (MDPLIB), .dat (QAPLIB grey pattern, graph), .tsp, .npy or .csv (distances, points)"
+FILES = (
+    "a file: .npz, .txt (MDPLIB), .dat (QAPLIB grey pattern, graph), .tsp, .npy or .csv (distances, points), .qubo, "
+    ".bqm, .cqm, .qplib, .lp or .mps"
+)
 
 Instance = Annotated[str, _argument(help=f"Name in the library ('fedselect instances list'), or {FILES}.")]
 
@@ -209,7 +236,29 @@ Instances = Annotated[
     ),
 ]
 
-Size = Annotated[int | None, typer.Option(help=f"Clients to choose, where a file leaves it open: {_OPEN}.")]
+
+def _size(text: str) -> SizeGiven:
+    """Return the number, or the least and the largest one, that an option says."""
+    try:
+        ends = [int(part) for part in str(text).split("-")]
+    except ValueError:
+        ends = []
+    if len(ends) not in (1, 2):
+        raise typer.BadParameter(
+            f"a number like 20, or a range like 0-400 where any of these may be chosen; got {text}"
+        )
+    return ends[0] if len(ends) == 1 else (ends[0], ends[1])
+
+
+Size = Annotated[
+    Any,
+    typer.Option(
+        parser=_size,
+        metavar="M",
+        help=f"Clients to choose, where a file leaves it open: {_OPEN}. 0-400 where any of these may be chosen, of the "
+        "last two.",
+    ),
+]
 
 Costs = Annotated[
     Path | None, typer.Option(help="A cost for each client, instead of the instance's: .npy, or text with commas.")

@@ -17,10 +17,12 @@ _TABLES = ("csv", "parquet")
 
 
 def report(
-    folder: Annotated[
-        Path,
+    folders: Annotated[
+        list[Path],
         typer.Argument(
-            help="A run folder, a comparison of selectors or of solver methods, or a TOML file: its federation."
+            help="A run folder, a comparison of selectors or of solver methods, or a TOML file: its federation. "
+            "Several comparisons of methods come on one page.",
+            metavar="FOLDER...",
         ),
     ],
     out: Annotated[
@@ -38,18 +40,24 @@ def report(
     format: Format = "text",
 ) -> None:
     """Turn a run, a comparison or a federation into a page, or into tables and figures of other kinds."""
-    from fedselect.reports import client_rounds_of, read_report
+    from fedselect.reports import client_rounds_of, methods_report, read_report
     from fedselect.reports.document import KINDS, save
 
     named = (kind.strip().lower() for kind in as_.split(","))
     kinds = list(dict.fromkeys({"latex": "tex", "markdown": "md"}.get(kind, kind) for kind in named))
     if unknown := [kind for kind in kinds if kind not in (*KINDS, *_TABLES)]:
         raise ConfigError(f"--as takes {', '.join((*KINDS, *_TABLES))}, with commas; got {unknown[0]!r}")
-    if out is None:
+    folder, *others = folders
+    if out is None and others:
+        out = folder.with_name("-".join([*(each.resolve().name for each in folders), "report"]))
+    elif out is None:
         out = folder.with_name(f"{folder.stem}-report") if folder.is_file() else folder / "report"
         check_no_link(out)
     pages = [kind for kind in kinds if kind in KINDS]
-    written = save(read_report(folder, load), out, pages) if pages else []
+    if others and len(pages) < len(kinds):
+        raise ConfigError(f"--as {kinds[-1]} is about one run; got {len(folders)} folders")
+    report = methods_report(*folders) if others else read_report(folder, load) if pages else None
+    written = save(report, out, pages) if report is not None else []
     if len(pages) < len(kinds):
         table = client_rounds_of(folder)
         with writing(out):

@@ -33,19 +33,48 @@ from fedselect.cli.problems import Costs, Instances, Size, Weight, complete_meth
 from fedselect.errors import ConfigError
 from fedselect.plugins import load_plugins
 from fedselect.terminal import print_table, progress_bar
-from solvers import Problem, Solution, TracePoint, instances, relative_gap
+from solvers import (
+    Contradiction,
+    Problem,
+    Solution,
+    SolversError,
+    TracePoint,
+    conflict,
+    instances,
+    methods,
+    relative_gap,
+)
 from solvers.certificates import Certificate, CertificateError, problem_digest
 from solvers.files import write_atomically
 from solvers.instances import InstanceInfo
 from solvers.instances.ledger import Verdict, judged, of_digest
 from solvers.instances.ledger import verify as verify_instance
-from solvers.reading import Unreadable, read_matrix, read_text
+from solvers.reading import Unreadable, read_matrix, read_text, without_controls
 from solvers.run import Log
+from solvers.search import PoolRequest
 from solvers.solution import jsonable
 from solvers.solving import plan
 
 #: Arguments of `solvers.solve` that no ``--option`` may be.
-_OWN = ("time_limit", "gap", "threads", "seed", "bound_by", "certificate", "log", "method")
+_OWN = (
+    "time_limit",
+    "work_limit",
+    "gap",
+    "target",
+    "threads",
+    "seed",
+    "bound_by",
+    "certificate",
+    "log",
+    "method",
+    "pool",
+    "within",
+    "diverse",
+)
+
+
+#: Seconds to say which constraints of a file contradict each other.
+_CONFLICT_SECONDS = 5.0
 
 
 def solve(
@@ -54,7 +83,19 @@ def solve(
         str, typer.Option(help="A registered method; 'fedselect list' names them.", autocompletion=complete_method)
     ] = "auto",
     time_limit: Annotated[float | None, typer.Option(help="Seconds; no limit if left out.")] = None,
+    work_limit: Annotated[
+        float | None,
+        typer.Option(
+            help="Rows of the matrix that may be read: the same answer on every run, however busy the machine."
+        ),
+    ] = None,
     gap: Gap = None,
+    target: Annotated[
+        float | None,
+        typer.Option(
+            help="End as soon as a decision is as good as this value, or the bound excludes it, and say which."
+        ),
+    ] = None,
     threads: Threads = None,
     seed: Annotated[int, typer.Option(help="Seed of the method.")] = 0,
     option: Annotated[list[str], typer.Option(help="Option of the method, as key=value. May be repeated.")] = [],  # noqa: B006  (typer copies defaults)
@@ -66,6 +107,14 @@ def solve(
         Path | None, typer.Option(help="Write what proves the bound to this .npz, for 'fedselect verify'.")
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="Print a line for every improvement, to stderr.")] = False,
+    pool: Annotated[int | None, typer.Option(help="So many of the best selections, proved to be these.")] = None,
+    within: Annotated[
+        float | None,
+        typer.Option(help="All selections worse than the best by this share at most: 0.001 for .1 per cent."),
+    ] = None,
+    diverse: Annotated[
+        int | None, typer.Option(help="Clients that each selection of the pool has beside every better one, at least.")
+    ] = None,
     size: Size = None,
     costs: Costs = None,
     weight: Weight = None,
@@ -93,8 +142,8 @@ def solve(
 
     Exit codes: 0 a decision was found (with --require-proof: and proved optimal); 2 bad input; 3 the problem is proved
     infeasible; 4 not proved, and --require-proof was given, or --require-certificate and the certificate proves less;
-    5 nothing was found in time; 130 interrupted, with what was found so far printed all the same. Of several instances,
-    the largest of their codes.
+    5 nothing was found in time; 130 interrupted, with what was found so far printed all the same. With --target: 0 a
+    decision is as good; 3 proved that none is; 4 not decided. Of several instances, the largest of their codes.
     """
     if load:
         load_plugins(load)
@@ -108,14 +157,22 @@ def solve(
         raise ConfigError("--require-certificate is about the file that --certificate FILE.npz writes")
     for path in filter(None, (out, certificate)):
         check_writable(path)
-    given: dict[str, Any] = {"time_limit": time_limit, "gap": gap, "threads": threads, "seed": seed}
-    given |= {"bound_by": bound_by, "certificate": certificate is not None}
+    given: dict[str, Any] = {"time_limit": time_limit, "gap": gap, "target": target, "threads": threads, "seed": seed}
+    given |= {"work_limit": work_limit, "bound_by": bound_by, "certificate": certificate is not None}
+    given["pool"] = PoolRequest.of(pool, within, diverse, None)
     if start is not None:
         given["start"] = _begun(start, names[0], problem_of(names[0], size, costs, weight)[0])
     records, whole, code = [], [], 0
     try:
         for name in names:
-            problem, known = problem_of(name, size, costs, weight)
+            try:
+                problem, known = problem_of(name, size, costs, weight)
+            except Contradiction as error:
+                records.append(_refused_record(name, method, error))
+                whole.append(records[-1])
+                code = max(code, 3)
+                continue
+            options = key_values(option, [each.function for each in methods(problem) if each.name == method])
             solution = _solved(problem, method, log, **given, **options)
             if out is not None and out.suffix == ".npz" and not several:
                 with writing(out):
@@ -200,7 +257,9 @@ def _print_records(
     if format == "json":
         print(json.dumps(records if several else records[0]))
     elif several:
-        keys = ("instance", "method", "status", "objective", "bound", "gap", "seconds")
+        keys: tuple[str, ...] = ("instance", "method", "status", "objective", "bound", "gap", "seconds")
+        if any("target" in found for found in records):
+            keys = (*keys[:3], "reaches_target", *keys[3:])
         print_table(keys, [tuple(text(found.get(key)) for key in keys) for found in records], ("method", "gap"))
     else:
         _print(records[0])
@@ -226,8 +285,13 @@ def _exit_code(solution: Solution, require_proof: bool) -> int:
         return 130
     if solution.status == "infeasible":
         return 3
+    reached = None if solution.target is None else solution.reaches(solution.target)
+    if reached is False:
+        return 3
     if solution.x is None:
         return 5
+    if solution.target is not None and reached is None:
+        return 4
     return 4 if require_proof and solution.status != "optimal" else 0
 
 
@@ -237,8 +301,21 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
     problem = solution.problem
     found = {"instance": instance, "type": type(problem).__name__, "sense": problem.sense, "seed": solution.seed}
     found |= solution_record(solution) | {"message": solution.message}
-    found |= {key: value for key in ("native_status", "bound_by") if (value := getattr(solution, key)) is not None}
+    found |= {
+        key: value for key in ("native_status", "bound_by", "work") if (value := getattr(solution, key)) is not None
+    }
     found |= {"problem": solution.to_dict()["problem"], "weight": getattr(problem, "weight", None)}
+    if fillers := getattr(problem, "fillers", 0):
+        most = problem.size  # type: ignore[attr-defined]  # it has fillers
+        chosen = "none is known" if solution.x is None else str(len(solution.selected))
+        found["number_chosen"] = f"{chosen}, where {most - fillers} to {most} may be"
+    elif Path(instance).suffix in (".qubo", ".bqm", ".json") and type(problem).__name__ == "QuadraticProblem":
+        from solvers.dispersion import Penalty
+
+        found["penalty"] = Penalty.verdict(solution)
+    if solution.target is not None:
+        found |= {"target": solution.target, "reaches_target": solution.reaches(solution.target)}
+        found["target_verdict"] = solution.target_verdict
     if solution.duals:
         found["duals"] = jsonable(solution.duals)
     if known is not None and known.best_known is not None:
@@ -248,29 +325,72 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
         found["x"] = np.asarray(solution.x).tolist()
         if hasattr(problem, "selected"):
             found["selected"] = solution.selected.tolist()
+            if getattr(problem, "names", ()):
+                found["selected_names"] = list(solution.selected_names)
+    whole = solution.to_dict()
+    found |= {key: whole[key] for key in ("pool", "pool_bound", "pool_complete") if key in whole}
     return found
 
 
+def _refused_record(instance: str, method: str, error: Contradiction) -> dict[str, Any]:
+    """Return the record of a file whose constraints contradict each other, which no method needs to prove."""
+    try:
+        why = conflict(error, _CONFLICT_SECONDS)
+    except SolversError:
+        why = None
+    message = f"{error}; {why}" if why else str(error)
+    return {"instance": instance, "method": method, "status": "infeasible", "stopped": "proved", "message": message}
+
+
 def _print(found: dict[str, Any]) -> None:
-    keys = ["instance", "method", "status", "stopped", "message", "objective", "bound", "absolute_gap", "gap"]
+    keys = [
+        "instance",
+        "method",
+        "status",
+        "stopped",
+        "message",
+        "target_verdict",
+        "objective",
+        "bound",
+        "absolute_gap",
+        "gap",
+    ]
     keys += [
         "weight",
+        "penalty",
+        "number_chosen",
         "native_status",
         "bound_by",
+        "work",
         "certificate",
         "best_known",
         "gap_to_best_known",
         "seconds",
         "nodes",
     ]
-    rows = [(key.replace("_", " "), text(found[key])) for key in keys if found.get(key) not in (None, "")]
+    words = {"target_verdict": "target"}
+    rows = [
+        (words.get(key, key.replace("_", " ")), text(found[key])) for key in keys if found.get(key) not in (None, "")
+    ]
     if "selected" in found:
         rows.append(("selected", " ".join(map(str, found["selected"]))))
+    if "selected_names" in found:
+        rows.append(("names", ", ".join(map(without_controls, map(str, found["selected_names"])))))
     elif "x" in found:
         values = np.atleast_1d(found["x"])
         shown = " ".join(text(value) for value in values[:20].tolist())
         rows.append(("x", shown + (f" ... ({values.size} values; --out has all)" if values.size > 20 else "")))
+    members = found.get("pool", ())
+    if members:
+        count = f"{len(members)} selection{'s' if len(members) > 1 else ''}"
+        is_all = "complete" if found["pool_complete"] else "not proved complete"
+        rows.append(("pool", f"{count}, {is_all}; no other beyond {text(found['pool_bound'])}"))
     print_table(("measure", "value"), rows)
+    if members:
+        cells = [
+            (str(k), text(each["objective"]), " ".join(map(str, each["selected"]))) for k, each in enumerate(members, 1)
+        ]
+        print_table(("place", "objective", "selected"), cells)
 
 
 @contextmanager

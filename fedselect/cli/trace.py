@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -12,7 +13,7 @@ import typer
 from numpy.typing import NDArray
 
 from fedselect.cli.common import Format, key_values, say, text, writing
-from fedselect.errors import ConfigError
+from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice
 from fedselect.terminal import print_table
 
@@ -82,18 +83,31 @@ def show(
     file: Annotated[Path, typer.Argument(help="A .csv, .csv.gz or .parquet trace.", show_default=False)],
     format: Format = "text",
 ) -> None:
-    """Show a trace: clients, rounds, how many are there, for how long, and a picture."""
+    """Show a trace, of rounds or of intervals in seconds: clients, how many are there, for how long, and a picture."""
     from fedselect.availability import read_trace
+    from fedselect.availability.times import read_times
 
-    _print(file, read_trace(file), format)
+    try:
+        there = read_trace(file)
+    except (ConfigError, DataError) as error:
+        with suppress(ConfigError, DataError):
+            recorded = read_times(file, "intervals")
+            _print_intervals(file, *recorded, format)
+            return
+        raise error
+    _print(file, there, format)
 
 
 @app.command("convert")
 def convert(
-    file: Annotated[Path, typer.Argument(help="What was published: .json, .jsonl, .csv, .csv.gz or .parquet.")],
+    file: Annotated[
+        Path, typer.Argument(help="What was published: .json, .jsonl, .csv, .csv.gz, .parquet, or FedScale's pickles.")
+    ],
     kind: Annotated[
         str,
-        typer.Option(help="intervals (FedScale's and FLASH's JSON too), transitions (Plato's), pings; or devices."),
+        typer.Option(
+            help="intervals (FedScale's and FLASH's too), transitions (Plato's), pings, power (FedZero's); or devices."
+        ),
     ] = "intervals",
     out: Annotated[Path, typer.Option(help="The file: .csv, .csv.gz or .parquet.")] = Path("converted.csv"),
     origin: Annotated[
@@ -101,12 +115,13 @@ def convert(
     ] = None,
     time_zone: Annotated[str, typer.Option(help="Zone of dates that do not say theirs.")] = "UTC",
     timeout: Annotated[float, typer.Option(help="Seconds for which a ping counts.")] = 300.0,
+    least_power: Annotated[float, typer.Option(help="Power above which a client is there.")] = 0.0,
     format: Format = "text",
 ) -> None:
     """Convert published traces to intervals in seconds, or FedScale's devices to a table; clients are numbered anew.
 
-    Clients that have an interval (devices: that are listed) are numbered from 0 in the order of their ids. A pickle is
-    never loaded: it would execute what it holds.
+    Clients that have an interval (devices: that are listed) are numbered from 0 in the order of their ids. Of
+    pickles only containers, numbers and texts are read: nothing in them runs.
     """
     import pandas as pd
 
@@ -119,8 +134,10 @@ def convert(
         table = pd.DataFrame({"client": range(len(devices))} | vars(devices))
         facts: dict[str, Any] = {"file": str(out), "n_clients": len(devices)}
     else:
-        check_choice("kind", kind, "intervals", "transitions", "pings", "devices")
-        who, on, off = read_times(file, kind, origin=origin, time_zone=time_zone, timeout=timeout)
+        check_choice("kind", kind, "intervals", "transitions", "pings", "power", "devices")
+        who, on, off = read_times(
+            file, kind, origin=origin, time_zone=time_zone, timeout=timeout, least_power=least_power
+        )
         numbered = np.unique(who, return_inverse=True)[1]
         table = pd.DataFrame({"client": numbered, "on": on, "off": off})
         facts = {
@@ -138,6 +155,41 @@ def convert(
     print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in facts.items()])
 
 
+def _print_intervals(
+    file: Path, who: NDArray[np.int64], on: NDArray[np.float64], off: NDArray[np.float64], format: str
+) -> None:
+    """Print what intervals say, and draw them: a cell is the share of its time in which its clients are there."""
+    numbered = np.unique(who, return_inverse=True)[1]
+    n_clients, last = int(numbered.max(initial=-1)) + 1, float(off.max(initial=0.0))
+    if not n_clients or last <= 0:
+        raise DataError(f"{file} has no interval after its origin")
+    facts = {
+        "file": str(file),
+        "n_clients": n_clients,
+        "intervals": int(who.size),
+        "last_second": last,
+        "available": float((off - on).sum()) / (n_clients * last),
+        "mean_seconds_there": float((off - on).mean()),
+    }
+    if format == "json":
+        print(json.dumps(facts))
+        return
+    print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in facts.items()])
+    edges = np.linspace(0.0, last, _COLUMNS + 1)
+    shares = np.zeros((_COLUMNS, n_clients))
+    for low, high, share in zip(edges[:-1], edges[1:], shares, strict=True):
+        np.add.at(share, numbered, np.clip(np.minimum(off, high) - np.maximum(on, low), 0.0, None) / (high - low))
+    print("clients from top to bottom, by how long they are there; time from left to right")
+    print(picture(shares, _shades()))
+    say(f"these are intervals in seconds: availability 'seconds' with path = '{file}' plays them")
+
+
+def _shades() -> str:
+    """Return the shades of a picture that the terminal can show."""
+    encoding = (sys.stdout.encoding or "ascii").lower()
+    return _SHADES if encoding.startswith("utf") else " .:*#"
+
+
 def _print(file: Path, there: NDArray[np.bool_], format: str) -> None:
     facts = {"file": str(file)} | summary(there)
     if format == "json":
@@ -147,8 +199,7 @@ def _print(file: Path, there: NDArray[np.bool_], format: str) -> None:
     if not there[:, 0].any() and there.any():
         say("client 0 is never there: clients count from 0; if yours count from 1, take 1 from each")
     print("clients from top to bottom, by how often they are there; rounds from left to right")
-    encoding = (sys.stdout.encoding or "ascii").lower()
-    print(picture(there, _SHADES if encoding.startswith("utf") else " .:*#"))
+    print(picture(there, _shades()))
 
 
 def summary(there: NDArray[np.bool_]) -> dict[str, Any]:
@@ -182,8 +233,8 @@ def _mean_run(state: NDArray[np.bool_]) -> float | None:
     return float(state.sum() / starts.sum()) if starts.any() else None
 
 
-def picture(there: NDArray[np.bool_], shades: str = _SHADES) -> str:
-    """Draw a (T, N) trace with characters: clients down, the most available first; rounds across.
+def picture(there: NDArray[Any], shades: str = _SHADES) -> str:
+    """Draw a (T, N) trace, or shares in [0, 1], with characters: clients down, the most available first; rounds across.
 
     A cell is a block of clients and rounds, the darker the larger the share of it that is there; the first shade is
     for none of it, the last for all.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -11,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError, DataError
 from fedselect.options import Registry, check_number
+from fedselect.pickles import is_pickle, keyed_by_text, read_pickle
 from fedselect.randomness import generator
 from fedselect.tables import read_table
 from solvers.reading import Unreadable, parse_json, read_bytes
@@ -161,6 +163,26 @@ def tiers(
     return Devices(*(np.asarray(values, dtype=np.float64)[own] for values in columns.values()))
 
 
+@CLOCKS.register("flash")
+def flash(n_clients: int, seed: int = 0, *, seconds_per_sample: float = _SECONDS_PER_SAMPLE) -> Devices:
+    """Give each client the links of one of 19 phones that FLASH measured, at random; all have the same speed.
+
+    Their mean rates are read as 1000 bits per second; FLASH's file names no unit. How a transfer differs from the mean
+    is left to the clock's jitter. (Source: Yang et al., Characterizing Impacts of Heterogeneity in Federated Learning
+    upon Large-Scale Smartphone Data, WWW 2021; its repository, ``models/speed_distri.json``.)
+
+    Parameters
+    ----------
+    seconds_per_sample : float
+        Seconds in which a client trains on one sample once.
+    """
+    check_number("clock: seconds_per_sample", seconds_per_sample, open_low=True)
+    phones = list(json.loads(Path(__file__).with_name("flash_links.json").read_text(encoding="utf-8")).values())
+    own = generator(seed, "devices").integers(len(phones), size=n_clients)
+    down, up = (np.array([phone[name] for phone in phones])[own] for name in ("down_u", "up_u"))
+    return Devices(np.full(n_clients, seconds_per_sample), down, up)
+
+
 @CLOCKS.register("table")
 def table(n_clients: int, seed: int = 0, *, path: str) -> Devices:
     """Read measured devices from a CSV or Parquet file (see `read_devices`)."""
@@ -173,7 +195,7 @@ _FEDSCALE = {"computation": ("seconds_per_sample", 1e-3), "communication": ("dow
 
 
 def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
-    """Read a table of devices from a CSV or Parquet file, or what FedScale publishes as JSON.
+    """Read a table of devices from a CSV or Parquet file, or what FedScale publishes.
 
     Parameters
     ----------
@@ -181,7 +203,8 @@ def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
         Ends in ``.csv``, ``.csv.gz``, ``.parquet`` or ``.json``. Columns ``client`` (0 to N - 1, each once),
         ``seconds_per_sample``, ``down_kbps`` and, where it differs from it, ``up_kbps``. FedScale's names are
         understood: ``computation`` in milliseconds per sample, ``communication`` in kbit/s for both directions.
-        Or FedScale's ``client_device_capacity`` as ``.json``, an object of clients, which are numbered in their order.
+        Or FedScale's ``client_device_capacity``, as it is published (a pickle of containers and numbers) or as
+        ``.json``: an object of clients, which are numbered in their order.
     n_clients : int, optional
         Number of clients N that the table must be of.
 
@@ -190,8 +213,8 @@ def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
     DataError
         When the file is no such table, or clients are missing; the sentence names the first.
     """
-    is_json = str(path).lower().endswith(".json")
-    read = _capacities(path) if is_json else read_table(path, "table of devices", numbers=True)
+    has_clients = str(path).lower().endswith(".json") or is_pickle(path)
+    read = _capacities(path) if has_clients else read_table(path, "table of devices", numbers=True)
     for theirs, (ours, factor) in _FEDSCALE.items():
         if theirs in read.columns and ours not in read.columns:
             read = read.rename(columns={theirs: ours})
@@ -232,11 +255,11 @@ def _capacities(path: str | Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
-        data = parse_json(read_bytes(path))
+        data = keyed_by_text(read_pickle(path)) if is_pickle(path) else parse_json(read_bytes(path))
     except (OSError, Unreadable) as error:
         raise DataError(f"cannot read {path}: {error}") from error
     if not isinstance(data, dict) or not data:
-        raise DataError(f"{path}: devices in JSON are an object of clients, each with {' and '.join(_FEDSCALE)}")
+        raise DataError(f"{path}: devices are an object of clients, each with {' and '.join(_FEDSCALE)}")
     rows = []
     for number, client in enumerate(sorted(data, key=lambda each: (not each.isdecimal(), len(each), each))):
         facts = data[client]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import json
 import math
+import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -75,6 +76,13 @@ class Comparison:
             for seed, folder in zip(self.seeds, folders, strict=True)
         )
 
+    def records(self) -> dict[str, list[dict[str, Any]]]:
+        """Return the records of each label's runs, one run after another."""
+        return {
+            label: [record for folder in folders for record in read_records(folder)]
+            for label, folders in self.folders.items()
+        }
+
     def rounds_to(self, target: float, column: str = "accuracy") -> pd.DataFrame:
         """Return one row per run: rounds until a target (`fedselect.measures.rounds_to`), NaN if never."""
         return self._until("rounds", rounds_to, target, column)
@@ -92,8 +100,16 @@ class Comparison:
         return pd.DataFrame(rows).astype({unit: float})
 
     def differences(self, reference: str | None = None) -> pd.DataFrame:
-        """Return the paired differences of loss and accuracy from a label (the first); see `difference_table`."""
+        """Return the paired differences of loss and accuracy from a label; see `difference_table`."""
         return difference_table(self.table(), reference)
+
+    def choice(self) -> pd.DataFrame:
+        """Return one row per selector: which of its swept values is best, and by which loss; see `choice_table`."""
+        return choice_table(self.means())
+
+    def verdict(self) -> Verdict | None:
+        """Return which selector has the least test loss, each at its chosen value; see `verdict_of`."""
+        return verdict_of(self.table())
 
     def means(self) -> pd.DataFrame:
         """Return one row per label: means over seeds (of maxima the largest), deviations of the model's measures."""
@@ -118,7 +134,8 @@ def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.Da
     table : DataFrame
         One row per run, from `summary_table`.
     reference : str, optional
-        The label to subtract; the first of the table if left out.
+        The label to subtract; the first of the table if left out, and of a sweep the first selector's chosen value
+        (`choice_table`).
 
     Returns
     -------
@@ -127,7 +144,8 @@ def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.Da
         interval; NaN below two seeds.
     """
     labels = list(dict.fromkeys(table["selector"]))
-    reference = labels[0] if reference is None else reference
+    if reference is None:
+        reference = str(choice_table(mean_table(table))["variant"].iloc[0])
     if reference not in labels:
         raise ConfigError(f"there is no selector {reference!r}{did_you_mean(reference, labels)} in this comparison")
     of = {label: rows.set_index("seed") for label, rows in table.groupby("selector", sort=False)}
@@ -155,6 +173,117 @@ def mean_table(table: pd.DataFrame) -> pd.DataFrame:
         if each.spread:
             means[f"{each.name}_std"] = grouped[each.name].std()
     return means.reset_index()
+
+
+def swept_selectors(labels: Iterable[str]) -> dict[str, list[str]]:
+    """Return the labels of each selector, of labels as `sweep` makes them: ``fedgs alpha=0.5`` is of ``fedgs``."""
+    found: dict[str, list[str]] = {}
+    for label in labels:
+        found.setdefault(re.split(r" (?=[\w-]+=)", label)[0], []).append(label)
+    return found
+
+
+def choice_table(means: pd.DataFrame) -> pd.DataFrame:
+    """Choose each selector's value: that of the least validation loss or, where not all runs have one, test loss.
+
+    Parameters
+    ----------
+    means : DataFrame
+        One row per label, from `mean_table`.
+
+    Returns
+    -------
+    DataFrame
+        One row per selector: ``selector``, ``variant`` (the chosen label), ``values`` (how many it was chosen of),
+        ``chosen_on`` (``"validation_loss"``, ``"test_loss"``, or missing of one value and where no loss is known),
+        ``validation_loss`` and ``test_loss`` of the chosen one, NaN where unknown.
+    """
+    rows = means.set_index("selector")
+    unknown = pd.Series(math.nan, rows.index)
+    losses = {name: rows.get(f"final_{column}", unknown) for name, column in _LOSSES.items()}
+    measure = next((name for name, each in losses.items() if each.notna().all()), None)
+    found = []
+    for selector, labels in swept_selectors(rows.index).items():
+        several = len(labels) > 1 and measure is not None
+        variant = losses[measure][labels].idxmin() if several and measure else labels[0]
+        chosen = {"selector": selector, "variant": variant, "values": len(labels)}
+        chosen["chosen_on"] = measure if several else None
+        found.append(chosen | {name: float(each[variant]) for name, each in losses.items()})
+    return pd.DataFrame(found)
+
+
+#: Losses that a value is chosen by, the first that all have, and what a summary calls them after ``final_``.
+_LOSSES = {"validation_loss": "validation_loss", "test_loss": "loss"}
+
+
+class Verdict(NamedTuple):
+    """Which selector has the least test loss, each at its chosen value, and a paired difference to another.
+
+    Attributes
+    ----------
+    best : str
+        Label of the least mean test loss.
+    test_loss : float
+        That loss.
+    minuend, reference : str
+        Labels that are compared: the best and the first selector or, where the first is the best, the closest other.
+    difference, half_width : float
+        Mean of minuend minus reference under the same seeds, and half its 95 % interval; infinite with one seed.
+    seeds : int
+        Seeds that both have.
+    """
+
+    best: str
+    test_loss: float
+    minuend: str
+    reference: str
+    difference: float
+    half_width: float
+    seeds: int
+
+    @property
+    def beyond_chance(self) -> bool | None:
+        """Whether the interval leaves out 0; None with one seed, which says nothing of chance."""
+        return abs(self.difference) > self.half_width if math.isfinite(self.half_width) else None
+
+    def __str__(self) -> str:
+        said = f"{self.minuend} minus {self.reference} under the same seeds: {self.difference:+.3f}"
+        if self.beyond_chance is None:
+            return f"{self.best}, {self.test_loss:.3f} ({said}; one seed says nothing of chance)"
+        beyond = "beyond chance" if self.beyond_chance else "which may be chance"
+        interval = f"95 % interval of {self.seeds} seeds"
+        return f"{self.best}, {self.test_loss:.3f} ({said} ± {self.half_width:.3f}, {interval}, {beyond})"
+
+
+def verdict_of(table: pd.DataFrame) -> Verdict | None:
+    """Compare the selectors by test loss, each at its chosen value; of one selector alone, its values.
+
+    Parameters
+    ----------
+    table : DataFrame
+        One row per run, from `summary_table`.
+
+    Returns
+    -------
+    Verdict or None
+        None where fewer than two losses are known.
+    """
+    means = mean_table(table)
+    choice = choice_table(means)
+    labels, reference = list(choice["variant"]), choice["variant"].iloc[0]
+    losses = means.set_index("selector")["final_loss"]
+    alone = len(labels) == 1
+    losses = (losses if alone else losses[labels]).dropna()
+    if len(losses) < 2 or reference not in losses:
+        return None
+    best = str(reference if alone else losses.idxmin())
+    differences = difference_table(table, reference).set_index("selector")
+    others = differences.loc[losses.index.drop(reference), "final_loss"]
+    minuend = str(others.abs().idxmin() if best == reference else best)
+    row = differences.loc[minuend]
+    half = float(row["final_loss_half_width"])
+    half = half if math.isfinite(half) else math.inf
+    return Verdict(best, float(losses[best]), minuend, str(reference), float(others[minuend]), half, int(row["seeds"]))
 
 
 class MedianTime(NamedTuple):

@@ -17,7 +17,7 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.clock import CLOCKS, ClockSettings, check_clock
 from fedselect.data import DATASETS, PARTITIONS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.options import LARGEST_COUNT, Registry, parsed, placed, with_files
+from fedselect.options import LARGEST_COUNT, Registry, names_file, parsed, placed, with_files
 from fedselect.plugins import find_sources, load_plugins
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
@@ -50,6 +50,9 @@ class Choice:
         """Return it as a TOML table."""
         return {"name": self.name, **self.options}
 
+
+#: Keys of ``[training]`` that hold options, and the kind of what they build.
+_OPTIONS_OF = {"model_options": "model", "server_rule_options": "server rule", "corrupt_options": "corruption"}
 
 #: Sections that choose by name, and the name where they do not give one.
 _CHOSEN = {"data": "digits", "availability": "ideal", "dropout": "none", "selector": "uniform", "clock": "constant"}
@@ -132,6 +135,7 @@ class Experiment:
     @property
     def choices(self) -> list[tuple[Registry, Choice]]:
         """Return everything that is built by name, each with its registry."""
+        from fedselect.training.corruption import CORRUPTIONS
         from fedselect.training.losses import LOSSES, METRICS
         from fedselect.training.models import MODELS
         from fedselect.training.server_rules import SERVER_RULES
@@ -141,7 +145,12 @@ class Experiment:
         partition = self.data.options.get("partition", DATASETS.options(self.data.name).get("partition"))
         found += [(PARTITIONS, Choice(partition))] if isinstance(partition, str) else []
         found += [] if self.training.loss == "auto" else [(LOSSES, Choice(self.training.loss))]
-        found += [(SERVER_RULES, Choice(self.training.server_rule))]
+        found += [(SERVER_RULES, Choice(self.training.server_rule, self.training.server_rule_options))]
+        found += (
+            []
+            if (lies := self.training.corrupt) is None
+            else [(CORRUPTIONS, Choice(lies, self.training.corrupt_options))]
+        )
         found += [(METRICS, Choice(name)) for name in self.training.metrics]
         return [*found, (MODELS, Choice(self.training.model, self.training.model_options))]
 
@@ -162,21 +171,46 @@ class Experiment:
                 f"experiment: clients_per_round is {self.clients_per_round}, but there are only {clients} clients"
             )
 
-    def tables(self, place: Callable[[str], str] = str) -> dict[str, Any]:
-        """Return the resolved configuration as nested tables for TOML; `Experiment.from_tables` reads it back.
+    def tables(self, place: Callable[[str], str] = str, *, defaults: bool = False) -> dict[str, Any]:
+        """Return the configuration as nested tables for TOML; `Experiment.from_tables` reads it back.
 
-        ``place`` says how paths of files are written.
+        Parameters
+        ----------
+        place : callable
+            How paths of files are written.
+        defaults : bool
+            Whether options that were left out are written with their defaults; all but those of paths, which are
+            looked up in the working directory.
         """
         head = {key: value for key in _HEAD if (value := getattr(self, key)) is not None}
         if self.load:
             head["load"] = list(self.load)
         # TOML has no null: what was left out is left out.
         training = {key: value for key, value in dataclasses.asdict(self.training).items() if value is not None}
-        training["model_options"] = with_files(training["model_options"], place)
+        training = with_files(training, place)
+        for key in _OPTIONS_OF:
+            training[key] = with_files(training[key], place)
         choices = {section: with_files(getattr(self, section).table(), place) for section in _REGISTRIES}
         if self.clock is not None:
             choices["clock"] = with_files(self.clock.table(), place)
+        if defaults:
+            choices = {section: self._defaults(section) | table for section, table in choices.items()}
+            named = {registry.kind: _stated(registry.options(choice.name)) for registry, choice in self.choices}
+            for key, kind in _OPTIONS_OF.items():
+                training[key] = named.get(kind, {}) | training[key]
         return {"experiment": head, **choices, "training": training}
+
+    def _defaults(self, section: str) -> dict[str, Any]:
+        """Return the options of what a section chooses with their defaults; those of a data set with its partition."""
+        name = getattr(self, section).name
+        if section == "clock":
+            settings = {each.name: _default(ClockSettings, each.name) for each in dataclasses.fields(ClockSettings)}
+            return {"name": name} | _stated(CLOCKS.options(name) | settings)
+        options = _REGISTRIES[section].options(name)
+        partition = self.data.options.get("partition", options.get("partition")) if section == "data" else None
+        if isinstance(partition, str):
+            options = options | PARTITIONS.options(partition) | options
+        return {"name": name} | _stated(options)
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> Experiment:
@@ -201,9 +235,10 @@ class Experiment:
     @property
     def digest(self) -> str:
         """Eight hexadecimal digits of everything that decides the results, except name and seed."""
-        tables = self.tables(placed)
+        tables = self.tables(placed, defaults=True)
         for key in ("name", "seed", "checkpoint_every", "load"):  # what is loaded counts by what it says
             tables["experiment"].pop(key, None)
+        tables["training"].pop("workers")  # which change no bit
         return hashlib.sha256(json.dumps(tables, sort_keys=True).encode()).hexdigest()[:8]
 
 
@@ -345,6 +380,15 @@ def _from_folder(tables: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     return {
         key: with_files(_from_folder(value, folder), seen) if isinstance(value, dict) else value
         for key, value in tables.items()
+    }
+
+
+def _stated(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the defaults that TOML can state: what is left out, required, or a path has none."""
+    return {
+        key: list(value) if isinstance(value, tuple) else value
+        for key, value in options.items()
+        if isinstance(value, bool | int | float | str | list | tuple | dict) and not names_file(key)
     }
 
 

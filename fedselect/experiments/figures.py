@@ -7,13 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import numpy as np
 import pandas as pd
 from numpy.typing import NDArray
 
-from fedselect.measures import run_gaps, selection_counts, success_ratio
+from fedselect.measures import gini, run_gaps, selection_counts, success_ratio, worst_tenth
 from fedselect.rounds.history import History
 from solvers.benchmark.figures import COLOURS, DASHES, MARKERS
 from solvers.files import appearing_whole, own_folder
@@ -134,7 +134,7 @@ def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cli
 
 
 def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
-    """Draw test loss and accuracy over rounds: mean over seeds, with the band from lowest to highest.
+    """Draw losses and accuracy over rounds: mean over seeds, with the band from lowest to highest.
 
     Parameters
     ----------
@@ -144,7 +144,7 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each of the two that every run measured.
+        A panel for each of those that every run measured (`known_curves`).
     """
     known = known_curves(runs)
     figure, axes = _figure(_WIDTH, 3.8, columns=max(len(known), 1))
@@ -157,7 +157,7 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
             points = min(map(len, evaluated))
             values = np.array([table[column].to_numpy()[:points] for table in evaluated])
             _draw_seeds(axis, evaluated[0]["round"].to_numpy()[:points] + 1, values, label, _style(place))
-        _label(axis, "round", f"test {column}")
+        _label(axis, "round", _of_what(column))
     return _legend_beside(figure, axes[0, 0])
 
 
@@ -205,29 +205,62 @@ def sweep_figure(means: pd.DataFrame) -> Figure:
     return figure
 
 
+#: Clients beyond which a line for each would hide the others.
+_MOST_LINES = 200
+
+
 def client_curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
-    """Draw the accuracy at the clients (the loss, where there is none) over rounds: mean, and from worst to best.
+    """Draw the accuracy at the clients (the loss, where there is none) over rounds, and its Gini coefficient.
 
     Parameters
     ----------
     runs : mapping of str to sequence of DataFrame
         `fedselect.measures.client_rounds` of each label's runs, one per seed, where there are scores; seeds are
         averaged.
+
+    Returns
+    -------
+    matplotlib.figure.Figure
+        Left the mean over clients and, dotted, that of the worst tenth; of a single run of at most 200 clients a thin
+        line for each, else the band from worst to best. Right the Gini coefficient over clients.
     """
-    figure, axes = _figure(_WIDTH, 3.8)
+    figure, axes = _figure(_WIDTH, 3.8, columns=2, width_ratios=[2, 1])
+    left, right = axes[0]
     column = "accuracy" if all(each["accuracy"].notna().any() for seeds in runs.values() for each in seeds) else "loss"
+    better: Literal["less", "more"] = "more" if column == "accuracy" else "less"
     for place, (label, seeds) in enumerate(runs.items()):
-        by_round = [each.groupby("round")[column].agg(["mean", "min", "max"]) for each in seeds]
+        style = _style(place)
+        statistics = ["mean", "min", "max", lambda each: worst_tenth(each, better), gini]
+        by_round = [each.groupby("round")[column].agg(statistics).set_axis(_OF_CLIENTS, axis=1) for each in seeds]
         drawn = pd.concat(by_round).groupby(level=0).mean().astype(float)
-        x = drawn.index + 1
-        _draw_band(axes[0, 0], x, drawn["mean"], drawn["min"], drawn["max"], label, _style(place))
-    _label(axes[0, 0], "round", f"{column} at the clients")
-    return _legend_beside(figure, axes[0, 0])
+        x = drawn.index.to_numpy() + 1
+        alone = len(runs) == len(seeds) == 1 and seeds[0]["client"].nunique() <= _MOST_LINES
+        if alone:
+            lines = seeds[0].pivot(index="round", columns="client", values=column)
+            left.plot(lines.index + 1, lines.to_numpy(), color="0.6", linewidth=0.5, alpha=0.7)
+        low, high = (None, None) if alone else (drawn["min"], drawn["max"])
+        _draw_band(left, x, drawn["mean"], low, high, label, style)
+        left.plot(x, drawn["worst tenth"], linewidth=1.2, color=style["color"], linestyle=":")
+        right.plot(x, drawn["gini"], linewidth=1.5, **style)
+    _label(left, "round", f"{column} at the clients")
+    _label(right, "round", f"Gini coefficient of {column}")
+    return _legend_beside(figure, left)
+
+
+#: Statistics over the clients of a round.
+_OF_CLIENTS = ["mean", "min", "max", "worst tenth", "gini"]
 
 
 def known_curves(runs: Mapping[str, Sequence[pd.DataFrame]]) -> list[str]:
-    """Return those of loss and accuracy that every run measured: a regression has no accuracy."""
-    return [name for name in ("loss", "accuracy") if all(each[name].notna().any() for t in runs.values() for each in t)]
+    """Return those curves that every run measured: a regression has no accuracy, few hold samples out to validate."""
+    tables = [each for seeds in runs.values() for each in seeds]
+    names = ("loss", "accuracy", "validation_loss")
+    return [name for name in names if all(name in each and each[name].notna().any() for each in tables)]
+
+
+def _of_what(column: str) -> str:
+    """Return what a curve is, for its axis."""
+    return "validation loss" if column == "validation_loss" else f"test {column}"
 
 
 def panels_figure(
@@ -339,7 +372,7 @@ _POINTS = 200
 
 
 def seconds_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
-    """Draw test loss and accuracy over seconds: median over seeds, with the band from lowest to highest.
+    """Draw losses and accuracy over seconds: median over seeds, with the band from lowest to highest.
 
     A run keeps the value of its last evaluation until the next, and a line ends where the first of its runs does.
 
@@ -362,7 +395,7 @@ def seconds_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
             )
             low, high = (values.min(axis=0), values.max(axis=0)) if len(curves) > 1 else (None, None)
             _draw_band(axis, x, np.median(values, axis=0), low, high, label, _style(place), 1.6)
-        _label(axis, "seconds", f"test {column}")
+        _label(axis, "seconds", _of_what(column))
     return _legend(figure, *axes[0, 0].get_legend_handles_labels())
 
 

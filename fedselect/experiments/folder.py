@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import logging
 from collections.abc import Iterator, Mapping
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from dataclasses import replace
 from itertools import count
 from pathlib import Path
@@ -30,24 +30,55 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-_ARRAY = "__array__"
+#: Marks of what JSON has not: the one key of a table that stands for it.
+_ARRAY, _TENSOR, _TUPLE, _ITEMS = "__array__", "__tensor__", "__tuple__", "__items__"
 
 
 def save_checkpoint(path: Path, state: dict[str, Any]) -> None:
-    """Write a nested dictionary of arrays and JSON values."""
-    arrays: dict[str, Any] = {}
+    """Write a state: nested dictionaries, lists and tuples of arrays, PyTorch's tensors and JSON values.
 
-    def strip(value: Any) -> Any:
-        if isinstance(value, np.ndarray):
-            arrays[f"array{len(arrays)}"] = value
-            return {_ARRAY: f"array{len(arrays) - 1}"}
-        if isinstance(value, dict):
-            return {str(key): strip(item) for key, item in value.items()}
-        return value
-
-    tree = json.dumps(strip(state))
+    Raises
+    ------
+    RunError
+        When something else is in it; the message says where.
+    """
+    tree, arrays = encoded(state)
     with appearing_whole(path) as stream:
         np.savez(stream, tree=np.array(tree), **arrays)
+
+
+def encoded(state: dict[str, Any]) -> tuple[str, dict[str, Any]]:
+    """Return a state as text and the arrays that it names; otherwise as `save_checkpoint`."""
+    arrays: dict[str, Any] = {}
+
+    def strip(value: Any, place: str) -> Any:
+        if isinstance(value, np.generic):
+            value = value.item()
+        kept = None
+        if isinstance(value, np.ndarray) and value.dtype.kind in "biufcSU":
+            kept = _ARRAY, value
+        elif all(hasattr(value, name) for name in ("detach", "cpu", "requires_grad")):  # a tensor; of bfloat16 none
+            with suppress(TypeError):
+                kept = _TENSOR, value.detach().cpu().numpy()
+        if kept is not None:
+            mark, arrays[f"array{len(arrays)}"] = kept
+            return {mark: f"array{len(arrays) - 1}"}
+        if isinstance(value, Mapping):
+            items = [(key, strip(item, f"{place}.{key}")) for key, item in value.items()]
+            if all(isinstance(key, str) and not key.startswith("__") for key in value):
+                return dict(items)
+            return {_ITEMS: [[strip(key, f"a key of {place}"), item] for key, item in items]}
+        if isinstance(value, list | tuple):
+            parts = [strip(item, f"{place}[{number}]") for number, item in enumerate(value)]
+            return parts if isinstance(value, list) else {_TUPLE: parts}
+        if value is None or isinstance(value, bool | int | float | str):
+            return value
+        raise RunError(
+            f"the state of the run cannot be saved: {place.lstrip('.')} is a {type(value).__name__}; state_dict "
+            "returns numbers, texts, arrays and tensors, in dictionaries, lists and tuples"
+        )
+
+    return json.dumps(strip(state, "")), arrays
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
@@ -58,15 +89,27 @@ def load_checkpoint(path: Path) -> dict[str, Any]:
         if not isinstance(tree, dict):
             raise Unreadable("it holds no table")
         return _filled(tree, arrays)
-    except (OSError, Unreadable, LookupError, TypeError) as error:
+    except (OSError, Unreadable, LookupError, TypeError, ValueError) as error:
         raise RunError(f"cannot read {path}, which is damaged or no checkpoint; remove the folder") from error
 
 
 def _filled(value: Any, arrays: dict[str, Any]) -> Any:
-    """Put the arrays back into the tree."""
+    """Put back into the tree what JSON has not."""
+    if isinstance(value, list):
+        return [_filled(item, arrays) for item in value]
     if not isinstance(value, dict):
         return value
-    return arrays[value[_ARRAY]] if _ARRAY in value else {key: _filled(item, arrays) for key, item in value.items()}
+    if _ARRAY in value:
+        return arrays[value[_ARRAY]]
+    if _TENSOR in value:
+        import torch
+
+        return torch.from_numpy(arrays[value[_TENSOR]])
+    if _TUPLE in value:
+        return tuple(_filled(value[_TUPLE], arrays))
+    if _ITEMS in value:
+        return {_filled(key, arrays): _filled(item, arrays) for key, item in value[_ITEMS]}
+    return {key: _filled(item, arrays) for key, item in value.items()}
 
 
 def run_folder(experiment: Experiment, out: str | Path) -> Path:
@@ -180,6 +223,7 @@ class RunFolder:
                 self.records = _resume(self.path, loop)
                 self.resumed = len(self.records)
                 self._note_changes()
+                encoded(loop.state_dict())  # what could not be saved is said now, and not after the first round
                 lines = (self.path / "rounds.jsonl").open("a", encoding="utf-8")
             with closing(lines) as self._lines:
                 yield
@@ -215,6 +259,10 @@ class RunFolder:
             The final model's ``state_dict``, for ``model.pt``.
         """
         folder, records = self.path, self.records
+        if not records:
+            raise RunError(
+                f"{folder}: the selector ended the run before its first round, so there is nothing to tell of"
+            )
         run = RunData(records, self.experiment.training.importances(federation.sizes), scores, federation.sizes)
         tables = {"metrics": run.table, "clients": client_table(run), "client_rounds": client_rounds(records)}
         with _writing(folder):
@@ -242,7 +290,7 @@ class RunFolder:
             # Files that came with the first use, by download, count as they are now.
             replace(self.origin, files=files_of(self.experiment)).write(self.path)
         # Its paths start at the file itself, as those of every configuration do.
-        tables = self.experiment.tables(lambda path: seen_from(self.path, path))
+        tables = self.experiment.tables(lambda path: seen_from(self.path, path), defaults=True)
         write_atomically(config, tomli_w.dumps(tables).encode())
 
     def _note_changes(self) -> None:

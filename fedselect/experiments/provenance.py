@@ -143,6 +143,8 @@ def origin_of(experiment: Experiment) -> Origin:
 def files_of(experiment: Experiment) -> dict[str, str]:
     """Return digests of the files and folders that a configuration names."""
     paths = [path for registry, choice in experiment.choices for path in registry.files(choice.name, choice.options)]
+    if experiment.training.initial_model is not None:
+        paths.append(Path(experiment.training.initial_model))
     return {placed(str(path)): file_digest(path) for path in paths}
 
 

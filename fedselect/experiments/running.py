@@ -17,7 +17,7 @@ from fedselect.experiments.config import Choice, Experiment
 from fedselect.experiments.folder import RunFolder
 from fedselect.plugins import load_payload, worker_payload
 from fedselect.rounds.engine import Callback, Callbacks, listeners, round_record
-from fedselect.rounds.protocol import Selector
+from fedselect.rounds.protocol import EndOfRun, Selector
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import one_thread, samples_trained
@@ -160,7 +160,11 @@ def run_into(
     with folder.opened(loop), listeners(callbacks) as tell, one_thread():
         while loop.round < experiment.rounds and not folder.out_of_patience:
             last = loop.round + 1 == experiment.rounds
-            record = round_record(loop.step(evaluate=True if last else None))
+            try:
+                record = round_record(loop.step(evaluate=True if last else None))
+            except EndOfRun as reason:
+                _log.info("%s: the selector ends the run: %s", folder.path, reason)
+                break
             folder.append(record, loop)
             if progress is not None:
                 progress(loop.round, experiment.rounds)
@@ -259,7 +263,7 @@ def carried_by(backend: str | None) -> Iterator[None]:
     Raises
     ------
     ConfigError
-        When joblib does not know the backend, or it is not ready.
+        When joblib does not know the backend, or nothing answers at ``RAY_ADDRESS``.
     MissingExtraError
         When Ray is not installed.
     """
@@ -274,6 +278,8 @@ def carried_by(backend: str | None) -> Iterator[None]:
         register_backend(backend)
     except ImportError as error:
         raise missing_extra("ray", f"Ray is not installed: {how_to_install('flower')}", error) from error
+    except ValueError as error:
+        raise ConfigError(str(error)) from error
     try:
         config = joblib.parallel_config(backend)
     except (ValueError, ImportError) as error:

@@ -205,3 +205,78 @@ def test_differences_are_paired_by_seed():
     assert found["final_loss_half_width"].iloc[0] == pytest.approx(4.302653 * math.sqrt(1 / 3) / math.sqrt(3))
     with pytest.raises(ConfigError, match="no selector 'c'"):
         difference_table(summary_table(rows), "c")
+
+
+def test_gini_is_the_mean_difference_of_two_over_twice_the_mean():
+    rng = np.random.default_rng(2)
+    for n in (1, 2, 7, 30):
+        x = rng.random(n) * rng.integers(0, 2, n) + (1e-3 if n < 3 else 0)
+        slow = sum(abs(a - b) for a in x for b in x) / (2 * n * n * x.mean())
+        assert measures.gini(x) == pytest.approx(slow, abs=1e-12)
+    assert measures.gini([3.0] * 5) == 0
+    assert measures.gini([0, 0, 0, 8]) == 0.75
+    assert math.isnan(measures.gini([0.0, 0.0]))
+    assert math.isnan(measures.gini([1.0, -0.5]))
+
+
+def test_how_uneven_clients_fare_is_measured_of_every_score():
+    accuracy, loss = np.linspace(0.0, 1.0, 21), np.linspace(3.0, 1.0, 21)
+    scores = {"accuracy": np.append(accuracy, math.nan), "loss": np.append(loss, math.nan)}
+    record = {"round": 0, "available": [], "selected": [], "returned": [], "failed": [], "applied": [], "weights": []}
+    record |= {"loss": 1.0, "accuracy": 0.5, "solution": None, "select_seconds": 0.0, "train_seconds": 0.0}
+    found = measures.summary(measures.RunData([record | {"missing": []}], np.full(22, 1 / 22), scores))
+    assert found["client_accuracy_worst"] == 0.0
+    assert found["client_accuracy_worst_tenth"] == pytest.approx(np.mean([0.0, 0.05, 0.1]))  # three of 21
+    assert found["client_loss_worst_tenth"] == pytest.approx(np.mean([3.0, 2.9, 2.8]))
+    assert found["client_accuracy_deviation"] == pytest.approx(accuracy.std())
+    assert found["client_accuracy_gini"] == pytest.approx(measures.gini(accuracy))
+    assert "final_validation_loss" not in found
+    known = [each.name for each in measures.known_run_measures(found) if "course" in each.tables]
+    assert {"client_accuracy_worst_tenth", "client_accuracy_deviation", "client_accuracy_gini"} <= set(known)
+    assert "client_loss_gini" not in known
+
+
+def test_a_validation_loss_is_a_measure_of_the_run_and_no_metric_of_the_test_set():
+    record = {"round": 0, "available": [], "selected": [], "returned": [], "failed": [], "applied": [], "weights": []}
+    record |= {"loss": 1.0, "accuracy": 0.5, "solution": None, "select_seconds": 0.0, "train_seconds": 0.0}
+    record |= {"missing": [], "metrics": {"validation_loss": 0.25, "f1": 0.5}}
+    found = measures.summary(measures.RunData([record], np.full(2, 0.5)))
+    assert found["final_validation_loss"] == 0.25
+    assert not [name for name in found if name.startswith("client_validation")]
+    shown = {each.name: each for each in measures.known_run_measures(found)}
+    assert shown["final_validation_loss"].title == "validation loss"
+    assert shown["final_f1"].title == "test F1"
+    assert measures.round_row(record)["validation_loss"] == 0.25
+
+
+def test_the_round_of_the_least_validation_loss_has_a_test_loss():
+    record = {"available": [], "selected": [], "returned": [], "failed": [], "applied": [], "weights": []}
+    record |= {"accuracy": 0.5, "solution": None, "select_seconds": 0.0, "train_seconds": 0.0, "missing": []}
+    losses = [(0.9, 0.5), (0.4, 0.3), (None, None), (0.1, 0.6)]  # the least test loss is another round's
+    records = [
+        record | {"round": t, "loss": test} | ({} if held is None else {"metrics": {"validation_loss": held}})
+        for t, (test, held) in enumerate(losses)
+    ]
+    found = measures.summary(measures.RunData(records, np.full(2, 0.5)))
+    assert (found["best_validation_loss"], found["loss_at_best_validation"]) == (0.3, 0.4)
+    assert (found["best_loss"], found["final_validation_loss"]) == (0.1, 0.6)
+    course = [each.name for each in measures.known_run_measures(found) if "course" in each.tables]
+    assert {"best_validation_loss", "loss_at_best_validation"} <= set(course)
+
+
+def test_the_long_table_has_the_seconds_of_the_clock_or_those_that_clients_say():
+    record = {"round": 0, "selected": [1, 4], "applied": [0.5, 0.0]}
+    ends = {"clock": {"ends": [2.5, None]}}
+    table = measures.client_rounds(
+        [record | ends, record | {"round": 1, "client_seconds": {"4": 7.0}}, record | {"round": 2}]
+    )
+    assert list(table.columns)[4:] == ["loss", "accuracy", "seconds"]
+    seconds = table["seconds"].to_numpy()
+    assert seconds[[0, 3]].tolist() == [2.5, 7.0]
+    assert np.isnan(seconds[[1, 2, 4, 5]]).all()
+
+
+def test_the_worst_tenth_is_rounded_up_and_knows_what_is_worse():
+    assert measures.worst_tenth(range(11), "more") == 0.5
+    assert measures.worst_tenth(range(10), "less") == 9.0
+    assert np.isnan(measures.worst_tenth([], "less"))

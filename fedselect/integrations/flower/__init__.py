@@ -1,6 +1,8 @@
 """Flower as the engine: the same `Selector` in a real federation, or in a simulation on Ray.
 
-`SelectorStrategy` is the server's half, `client_app` the client's; `LocalGrid` plays both in one process.
+`select_with` puts a selector into one of Flower's own strategies, whose client apps stay as they are. For federations
+of this toolkit `SelectorStrategy` is the server's half, `client_app` the client's; `LocalGrid` plays both in one
+process.
 `server_app` and `experiment_client_app` make the two of a configuration file, `export_app` writes them as an app that
 ``flwr run`` starts. (Source: Beutel et al., Flower: A Friendly Federated Learning Framework, 2020.)
 """
@@ -20,6 +22,7 @@ except ImportError as error:
 from fedselect.integrations.flower.app import experiment_client_app, export_app, run_on, server_app
 from fedselect.integrations.flower.client import DroppedOut, LocalClient, LocalGrid, Update, client_app
 from fedselect.integrations.flower.messages import Fault
+from fedselect.integrations.flower.selecting import say_partition, select_with
 from fedselect.integrations.flower.strategy import SelectorStrategy
 
 __all__ = [
@@ -33,5 +36,7 @@ __all__ = [
     "experiment_client_app",
     "export_app",
     "run_on",
+    "say_partition",
+    "select_with",
     "server_app",
 ]

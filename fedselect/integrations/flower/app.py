@@ -6,6 +6,7 @@ import logging
 import tomllib
 from functools import lru_cache, partial
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import tomli_w
@@ -14,7 +15,6 @@ from flwr.app import Context
 from flwr.clientapp import ClientApp
 from flwr.serverapp import Grid, ServerApp
 from numpy.typing import NDArray
-from torch.nn.utils import vector_to_parameters
 
 from fedselect.availability import DROPOUT, Dropout
 from fedselect.data import Federation
@@ -27,12 +27,12 @@ from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.options import seen_from
 from fedselect.plugins import load_plugins
 from fedselect.training.client import LocalTraining
-from fedselect.training.losses import client_means
-from fedselect.training.models import build_model
+from fedselect.training.losses import Data, client_means, on_device
+from fedselect.training.models import build_model, write_weights
 from fedselect.training.settings import one_thread, pick_device
 
 
-def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **waiting: float) -> Path:
+def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **options: Any) -> Path:
     """Run an experiment over a Flower grid into its run folder, or continue it where it was stopped.
 
     The folder is that of `fedselect.experiments.run`, its records with ``faults`` beside the rest. With the clients of
@@ -47,8 +47,8 @@ def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **waiti
         What to run.
     out : path-like
         Directory below which the folder is made.
-    timeout, identity_timeout, patience : float, optional
-        See `SelectorStrategy`.
+    **options
+        ``timeout``, ``identity_timeout``, ``patience`` and ``validate`` of `SelectorStrategy`.
 
     Returns
     -------
@@ -71,7 +71,7 @@ def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **waiti
             "message to and from Flower's clients carries"
         )
     with folder.opened(loop), one_thread():
-        strategy = SelectorStrategy(loop, on_round=lambda record: folder.append(record, loop), **waiting)
+        strategy = SelectorStrategy(loop, on_round=lambda record: folder.append(record, loop), **options)
         strategy.run(grid, experiment.rounds)
         if not any(record["available"] for record in folder.records):
             logging.getLogger("flwr").warning(
@@ -169,12 +169,11 @@ class _ExperimentClient:
         if not shared.federation.validation or not len(shared.federation.validation[self.client]):
             raise ConfigError(f"client {self.client} has held no sample out of training")
         own = shared.federation.validation[self.client]
-        part = torch.from_numpy(own.features).to(shared.device), torch.from_numpy(own.labels).to(shared.device)
-        return self._mean_loss(weights, part)
+        return self._mean_loss(weights, on_device(own, shared.device))
 
-    def _mean_loss(self, weights: NDArray[np.float32], part: tuple[torch.Tensor, torch.Tensor]) -> float:
+    def _mean_loss(self, weights: NDArray[np.float32], part: Data) -> float:
         shared = self._shared
-        vector_to_parameters(torch.from_numpy(weights).to(shared.device), shared.model.parameters())
+        write_weights(shared.model, torch.from_numpy(weights).to(shared.device))
         with one_thread():
             return float(client_means(shared.model, [part], shared.local.objective)[0][0])
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Protocol
 
@@ -131,11 +131,15 @@ class LocalGrid(Grid):
         Answers on every node.
     partitions : int
         Number of nodes to begin with; node i has ``partition-id`` i.
+    run_config : mapping, optional
+        What clients find in ``context.run_config``: the entries of ``[tool.flwr.app.config]``, say.
     """
 
-    def __init__(self, app: ClientApp, partitions: int) -> None:
+    def __init__(
+        self, app: ClientApp, partitions: int, *, run_config: Mapping[str, bool | float | int | str] | None = None
+    ) -> None:
         TaskIdentity.run_id, TaskIdentity.node_id, TaskIdentity.task_id = _RUN, SUPERLINK, 1
-        self.app, self.partitions = app, partitions
+        self.app, self.partitions, self.run_config = app, partitions, dict(run_config or {})
         self._contexts: dict[int, Context] = {}
         self._replies: dict[str, Message] = {}
         self._numbers = itertools.count(1001)
@@ -146,7 +150,9 @@ class LocalGrid(Grid):
         """Connect a node of this partition; return its id, which no node has had before."""
         node = next(self._numbers)
         config = {"partition-id": partition, "num-partitions": self.partitions}
-        self._contexts[node] = Context(run_id=_RUN, node_id=node, node_config=config, state=RecordDict(), run_config={})
+        self._contexts[node] = Context(
+            run_id=_RUN, node_id=node, node_config=config, state=RecordDict(), run_config=dict(self.run_config)
+        )
         return node
 
     def disconnect(self, node: int) -> None:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import time
-from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 import torch
 from flwr.app import ArrayRecord, ConfigRecord, Message, MessageType, MetricRecord
 from flwr.serverapp import Grid
-from flwr.serverapp.strategy import Result, Strategy
+from flwr.serverapp.strategy import Result
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError
+from fedselect.integrations.flower.ending import Ending
 from fedselect.integrations.flower.messages import (
     DROPPED_OUT,
     LOST,
@@ -23,147 +24,19 @@ from fedselect.integrations.flower.messages import (
     Refused,
     ask,
     model_record,
-    read_identity,
     read_loss,
     read_seconds,
     read_update,
     reason_of,
 )
+from fedselect.integrations.flower.roster import Roster
 from fedselect.rounds.engine import Round, round_record
 from fedselect.training.server import Server
-
-
-class Roster:
-    """Connected nodes, and the client that each is, by its own word.
-
-    A client is the first node that claims it, for as long as this node is connected; so a SuperNode that was restarted
-    has to wait until the SuperLink has given up its old connection. Where several unknown nodes claim one client at
-    once, none is believed.
-
-    A node that is silent is set aside: no round waits for it again, and it joins when it answers. Since an answer may
-    have been lost with its process, it is asked again after 1, 2, 4, ... up to 32 rounds, without waiting.
-
-    Parameters
-    ----------
-    n_clients : int
-        Number of clients N.
-    """
-
-    _RAREST = 32  #: rounds between two questions to a silent node, at most
-
-    def __init__(self, n_clients: int) -> None:
-        self.n_clients = n_clients
-        #: The node that each connected client is.
-        self.nodes: dict[int, int] = {}
-        self._claims: dict[int, int | None] = {}  # of every connected node that was understood, None where refused
-        self._asked: dict[str, int] = {}  # message without an answer yet -> node
-        self._silent: dict[int, tuple[int, int]] = {}  # node -> round in which it is asked again, rounds to the next
-
-    @property
-    def connected(self) -> NDArray[np.bool_]:
-        """Mask of the clients that can be reached, shape (N,)."""
-        mask = np.zeros(self.n_clients, dtype=bool)
-        mask[list(self.nodes)] = True
-        return mask
-
-    @property
-    def expects(self) -> bool:
-        """Whether connected nodes have not said yet who they are."""
-        return bool(self._silent)
-
-    def refresh(self, grid: Grid, round: int, timeout: float) -> list[Fault]:
-        """See which nodes are connected and ask the new ones who they are.
-
-        Parameters
-        ----------
-        grid : flwr.serverapp.Grid
-            Where the nodes are.
-        round : int
-            Round index.
-        timeout : float
-            Seconds without any answer after which the new nodes that have not answered are set aside.
-
-        Returns
-        -------
-        list of Fault
-            What was wrong with the answers; a silent node is named once.
-        """
-        online = set(grid.get_node_ids())
-        self._claims = {node: client for node, client in self._claims.items() if node in online}
-        self.nodes = {client: node for client, node in self.nodes.items() if node in online}
-        self._asked = {message: node for message, node in self._asked.items() if node in online}
-        self._silent = {node: again for node, again in self._silent.items() if node in online}
-        new = sorted(online - self._claims.keys() - self._silent.keys())
-        known = set(self._claims)
-        faults = self._interview(grid, new, round, timeout)
-        heard = self._claims.keys() - known
-        settled = set(self.nodes.values())
-        waiting = {node: client for node, client in self._claims.items() if node not in settled}
-        rivals = Counter(waiting.values())
-        for node, client in waiting.items():
-            if client is None:
-                continue
-            if client not in self.nodes and rivals[client] == 1:
-                self.nodes[client] = node
-            elif node in heard:
-                others = (
-                    f"node {self.nodes[client]} already is"
-                    if client in self.nodes
-                    else f"{rivals[client] - 1} other node(s) that came with it say so too"
-                )
-                faults.append(Fault(f"it says it is client {client}, but {others}", node=node))
-        return faults
-
-    def _interview(self, grid: Grid, new: list[int], round: int, timeout: float) -> list[Fault]:
-        """Ask new nodes who they are, and wait for them; take what the silent ones answer meanwhile."""
-        due = [node for node, (again, _) in self._silent.items() if again <= round]
-        for node in due:
-            gap = min(2 * self._silent[node][1], self._RAREST)
-            self._silent[node] = (round + gap, gap)
-        if messages := [ask(node, MessageType.QUERY, round) for node in (*new, *due)]:
-            grid.push_messages(messages)
-            self._asked |= {message.metadata.message_id: message.metadata.dst_node_id for message in messages}
-        faults: list[Fault] = []
-        waiting, pause, deadline = set(new), 0.01, time.monotonic() + timeout
-        while self._asked:
-            for reply in grid.pull_messages(list(self._asked)):
-                asked = self._asked.get(reply.metadata.reply_to_message_id)
-                source = reply.metadata.src_node_id
-                if asked is not None and (source == asked or (reply.has_error() and source == SUPERLINK)):
-                    del self._asked[reply.metadata.reply_to_message_id]
-                    waiting.discard(asked)
-                    faults += self._hear(asked, reply)
-                    deadline = time.monotonic() + timeout  # as long as answers come, the slow may still be working
-            if not waiting or time.monotonic() > deadline:
-                break
-            time.sleep(pause)
-            pause = min(2 * pause, 1.0)
-        for node in sorted(waiting):
-            self._silent[node] = (round + 1, 1)
-            faults.append(Fault(f"it did not say who it is within {timeout:g} s; it joins when it does", node=node))
-        return faults
-
-    def _hear(self, node: int, reply: Message) -> list[Fault]:
-        """Note who a node says it is; one that answers with an error is asked again next time."""
-        if reply.has_error():
-            if node in self._silent:  # asked again in its turn
-                return []
-            reason = f"it could not say who it is: {reason_of(reply.error)}"
-            return [Fault(reason, node=node, code=reply.error.code)]
-        self._silent.pop(node, None)
-        self._asked = {message: other for message, other in self._asked.items() if other != node}
-        self._claims[node] = None
-        try:
-            self._claims[node] = read_identity(reply, self.n_clients)
-        except Refused as refusal:
-            return [Fault(str(refusal), node=node)]
-        return []
-
 
 _Answer = tuple[NDArray[np.float32], float, float]
 
 
-class SelectorStrategy(Strategy):
+class SelectorStrategy(Ending):
     r"""Drive a `Server`, and so any selector, over a Flower grid.
 
     Available is who is connected and, where the server's availability model has a say, there by it too. The
@@ -191,6 +64,11 @@ class SelectorStrategy(Strategy):
     patience : float
         Seconds to wait for all clients to connect before the first round that is played, and for one of them before
         any other; ``timeout`` longer where nodes are connected and none of them has said yet who it is.
+    validate : bool
+        Whether all connected clients are asked for the loss of the new model on what they hold out of training
+        (`LocalClient.validation_loss`), in the rounds of ``settings.evaluate_every`` and after the last. The record's
+        metrics then have ``validation_loss``, the mean weighted by the clients' samples; who does not answer is a
+        fault and left out. A `FedAvg`, which has the clients' data, knows it without asking.
     """
 
     def __init__(
@@ -201,12 +79,13 @@ class SelectorStrategy(Strategy):
         timeout: float = 3600.0,
         identity_timeout: float = 30.0,
         patience: float = 60.0,
+        validate: bool = False,
     ) -> None:
         if server.trains_own_models:
             name = server.settings.server_rule
             raise ConfigError(f"server_rule {name!r} trains every client from its own model; a Flower round sends one")
         self.server, self.timeout, self.patience = server, timeout, patience
-        self.identity_timeout = identity_timeout
+        self.identity_timeout, self.validate = identity_timeout, validate
         self.roster = Roster(server.world.n_clients)
         self._on_round = on_round or (lambda record: None)
         self._parameters = server.weights.size
@@ -216,7 +95,7 @@ class SelectorStrategy(Strategy):
         self._took: dict[int, float] = {}  # seconds that clients say they trained in this round
 
     def run(self, grid: Grid, rounds: int) -> Result:
-        """Play rounds until ``rounds`` of them are done, those of earlier processes included.
+        """Play rounds until ``rounds`` of them are done, those of earlier processes included, or the selector ends.
 
         Raises
         ------
@@ -234,6 +113,7 @@ class SelectorStrategy(Strategy):
     ) -> Iterable[Message]:
         """Ask the selector, and make one message to each client that it chose."""
         t, self._faults, self._took = self.server.round, [], {}
+        self._grid = grid
         self._meet(grid)
         model = model_record(self.server.weights)
         self._decision = self._decide(grid, model)
@@ -260,22 +140,26 @@ class SelectorStrategy(Strategy):
         losses = np.empty((2, len(clients)))
         for place, client in enumerate(clients):
             updates[place], *losses[:, place] = answers[client]
+        last = t == self._last
         done = server.conclude(
             self._decision,
             clients,
             (torch.from_numpy(updates).to(server.device), losses, None),
             failed=failed,
             train_seconds=seconds,
-            evaluate=True if t == self._last else None,
+            evaluate=True if last else None,
         )
         for client, reason in done.refused.items():
             self._faults.append(Fault(reason, client, self._sent[client].metadata.dst_node_id))
+        if self.validate and (last or server.round % server.settings.evaluate_every == 0):
+            done = replace(done, metrics={**(done.metrics or {}), **self._validated()})
         record = round_record(done)
         took = {str(client): seconds for client, seconds in sorted(self._took.items())}
         self._on_round(record | {"faults": [fault.table() for fault in self._faults], "client_seconds": took})
         numbers = {key: len(record[key]) for key in ("available", "selected", "returned", "failed", "missing")}
         scores = {key: record[key] for key in ("loss", "accuracy") if record[key] is not None}
-        return model_record(server.weights), MetricRecord(numbers | scores)
+        scores |= {key: value for key, value in record.get("metrics", {}).items() if key == "validation_loss"}
+        return self._kept_training(server_round, (model_record(server.weights), MetricRecord(numbers | scores)))
 
     def configure_evaluate(
         self, server_round: int, arrays: ArrayRecord, config: ConfigRecord, grid: Grid
@@ -294,19 +178,11 @@ class SelectorStrategy(Strategy):
 
     def _meet(self, grid: Grid) -> None:
         """Learn who is connected; wait where too few are."""
-        deadline = time.monotonic() + self.patience
         # At the start, processes are still loading what they train with: as long as for those that do not connect.
-        limit = min(max(self.identity_timeout, self.patience if self._wanted > 1 else 0.0), self.timeout)
-        while True:
-            found = self.roster.refresh(grid, self.server.round, limit)
-            self._faults += [fault for fault in found if fault not in self._faults]
-            if len(self.roster.nodes) >= self._wanted:
-                break
-            # On a busy machine the processes of connected nodes may take minutes to start: no round passes before that.
-            late = 0.0 if self.roster.nodes or not self.roster.expects else self.timeout
-            if time.monotonic() > deadline + late:
-                break
-            time.sleep(0.2)
+        silence = min(max(self.identity_timeout, self.patience if self._wanted > 1 else 0.0), self.timeout)
+        self._faults += self.roster.meet(
+            grid, self.server.round, self._wanted, patience=self.patience, silence=silence, timeout=self.timeout
+        )
         self._wanted = 1
 
     def _decide(self, grid: Grid, model: ArrayRecord) -> Round:
@@ -325,25 +201,38 @@ class SelectorStrategy(Strategy):
     def _probe(
         self, grid: Grid, model: ArrayRecord, clients: Sequence[int], part: str | None = None
     ) -> NDArray[np.float64]:
+        losses = self._losses(grid, model, clients, part)
+        if silent := [client for client in clients if client not in losses]:
+            raise _Silent(silent)
+        return np.array([losses[client] for client in clients], dtype=np.float64)
+
+    def _losses(
+        self, grid: Grid, model: ArrayRecord, clients: Sequence[int], part: str | None = None
+    ) -> dict[int, float]:
+        """Ask clients for the loss of a model; return what those say that answer, the others are faults."""
         t = self.server.round
         sent = {client: ask(self.roster.nodes[client], MessageType.EVALUATE, t, model, part) for client in clients}
         replies = {
             reply.metadata.reply_to_message_id: reply
             for reply in grid.send_and_receive(list(sent.values()), timeout=self.timeout)
         }
-        losses, silent = [], []
+        losses: dict[int, float] = {}
         for client, message in sent.items():
             reply = replies.get(message.metadata.message_id)
             try:
                 if reply is None or reply.has_error():
                     raise Refused(f"no answer within {self.timeout:g} s" if reply is None else reason_of(reply.error))
-                losses.append(read_loss(reply, client, t))
+                losses[client] = read_loss(reply, client, t)
             except Refused as refusal:
                 self._faults.append(Fault(f"when asked for its loss: {refusal}", client, self.roster.nodes[client]))
-                silent.append(client)
-        if silent:
-            raise _Silent(silent)
-        return np.array(losses, dtype=np.float64)
+        return losses
+
+    def _validated(self) -> dict[str, float]:
+        """Return the mean of the new model's loss on what connected clients hold out; empty where none answers."""
+        connected = np.flatnonzero(self.roster.connected).tolist()
+        losses = self._losses(self._grid, model_record(self.server.weights), connected, "validation")
+        sizes = np.asarray(self.server.world.sizes)[list(losses)]
+        return {"validation_loss": float(np.average(list(losses.values()), weights=sizes))} if losses else {}
 
     def _sort(self, replies: Iterable[Message], round: int) -> tuple[dict[int, _Answer], set[int]]:
         """The usable answers by client, and the clients that failed; what else came, or did not, is a fault alone."""

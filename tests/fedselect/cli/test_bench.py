@@ -13,7 +13,9 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from solvers.benchmark import Benchmark
 from solvers.dispersion import DispersionProblem, write_mdplib
+from solvers.errors import BenchmarkError
 from tests.waiting import HANG, pressing_ctrl_c, until
 
 OWN = '''
@@ -101,6 +103,95 @@ def test_files_of_all_formats_by_a_pattern_and_a_gap_at_which_to_stop(there, cal
     assert [(row["instance"], row["verdict"]) for row in rows] == [(p, "ok") for p in ("p1", "p1", "p2", "p2")]
     assert {(row["method"], row["stopped"]) for row in rows} == {("branch-and-bound", "gap"), ("greedy", "iterations")}
     assert all(row["gap"] <= 0.2 for row in rows if row["method"] == "branch-and-bound")
+
+
+TEXTS = """
+from solvers import method
+from solvers.dispersion import DispersionProblem
+
+@method(DispersionProblem, "told", kind="heuristic")
+def told(problem, run, *, command: str = "", number: float | str = 0.5, loud: bool = False):
+    "Take the first clients, whatever it is told."
+    assert isinstance(command, str) and isinstance(loud, bool)
+    run.offer(range(problem.size))
+"""
+
+
+def test_an_option_that_is_a_text_stays_one_whatever_it_looks_like(there, call, forgetting):
+    (there / "texts.py").write_text(TEXTS)
+    told = "t=told command=false number=7 loud=true"
+    words = ("dispersion", "--instances", "one.npz", "--variant", told, "--load", "texts.py", "--no-repeat")
+    code, out, errors = call("bench", *words, "--out", "d", "--format", "json")
+    assert code == 0, errors
+    assert json.loads(out)["rows"][0]["options"] == {"command": "false", "number": 7, "loud": True}
+    words = ("one.npz", "--method", "told", "--option", "command=12", "--load", "texts.py", "--out", "told.json")
+    code, out, errors = call("solve", *words)
+    assert code == 0, errors
+    assert json.loads((there / "told.json").read_text())["options"] == {"command": "12"}
+    code, _, errors = call("solve", "one.npz", "--method", "told", "--option", "loud=1", "--load", "texts.py")
+    assert (code, "option 'loud' must be" in errors) == (2, True)
+
+
+def test_auto_that_is_named_stays_beside_variants(there, call):
+    words = (
+        "bench",
+        "dispersion",
+        "--instances",
+        "one.npz",
+        "--variant",
+        "mine=greedy",
+        "--no-repeat",
+        "--format",
+        "json",
+    )
+    both = json.loads(call(*words, "--methods", "auto", "--out", "both")[1])
+    assert [row["method"] for row in both["rows"]] == ["auto", "mine"]
+    alone = json.loads(call(*words, "--out", "alone")[1])
+    assert [row["method"] for row in alone["rows"]] == ["mine"]
+
+
+def test_two_benchmarks_on_one_page(there, call):
+    """Rows of both, with best known values of both; rows that neither has are said to be missing."""
+    for name, methods in (("a", "greedy,auto"), ("b", "tabu")):
+        code, _, errors = call(
+            *("bench", "dispersion", "--instances", "one.npz", "--methods", methods, "--no-repeat", "--out", name)
+        )
+        assert code == 0, errors
+    code, _, errors = call("report", "a", "b", "--as", "md", "--out", "page")
+    assert code == 0, errors
+    page = (there / "page" / "report.md").read_text()
+    assert all(method in page for method in ("greedy", "auto", "tabu"))
+    merged = Benchmark.merge(Benchmark.load(there / "a"), Benchmark.load(there / "b"))
+    assert len(merged.table) == 3
+    assert merged.missing == 0
+    assert merged.table["gap_to_best"].min() == 0
+    assert merged.table["best_known"].nunique() == 1
+    text = repr(merged)
+    assert "Benchmark of 3 rows of 3" in text
+    assert "methods (3): greedy, auto, tabu" in text
+    assert "verdicts: 3 ok" in text
+    assert len(text.splitlines()) <= 10
+    again = Benchmark.merge(merged, Benchmark.load(there / "a"))
+    assert len(again.records) == 3
+
+
+def test_benchmarks_that_do_not_go_together_are_a_sentence(there, call):
+    for name, methods, repeat in (("a", "greedy", ["--no-repeat"]), ("c", "greedy", [])):
+        call("bench", "dispersion", "--instances", "one.npz", "--methods", methods, *repeat, "--out", name)
+    first, other = Benchmark.load(there / "a"), Benchmark.load(there / "c")
+    with pytest.raises(BenchmarkError, match="conditions differ"):
+        Benchmark.merge(first, other)
+    with pytest.raises(BenchmarkError, match="at least one"):
+        Benchmark.merge()
+    (name,) = first.manifest["instances"]
+    changed = {**first.manifest, "instances": {name: {**first.manifest["instances"][name], "digest": "0"}}}
+    with pytest.raises(BenchmarkError, match="is another problem in each benchmark"):
+        Benchmark.merge(first, Benchmark(changed, []))
+    changed = {**first.manifest, "methods": {"greedy": {"name": "tabu", "options": {}}}}
+    with pytest.raises(BenchmarkError, match="the method 'greedy' is not the same"):
+        Benchmark.merge(first, Benchmark(changed, []))
+    with pytest.raises(BenchmarkError, match="is in two benchmarks, with other answers"):
+        Benchmark.merge(first, Benchmark(first.manifest, [{**first.records[0], "objective": 0.0}]))
 
 
 def test_a_crash_is_a_line_and_exit_code_3(there, call, forgetting):

@@ -166,3 +166,19 @@ def test_without_torch_training_says_what_to_install(config, tmp_path):
     assert done.returncode == 2
     assert done.stderr == f"fedselect: training needs PyTorch, which is not installed: {how_to_install('fl')}\n"
     assert not (tmp_path / "out").exists()
+
+
+def test_forked_workers_die_by_sigterm_at_once():
+    """A handler in Python may never run in a worker that has begun to wait; its pool would wait for it without end."""
+    code = (
+        "import os, signal\n"
+        "from fedselect.cli import _end_as_by_ctrl_c\n"
+        "_end_as_by_ctrl_c()\n"
+        "pid = os.fork()\n"
+        "if pid == 0:\n"
+        "    os._exit(0 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL else 1)\n"
+        "assert os.waitpid(pid, 0)[1] == 0\n"
+        "assert callable(signal.getsignal(signal.SIGTERM))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG)
+    assert done.returncode == 0, done.stderr

@@ -16,6 +16,7 @@ import pytest
 from solvers import instances, method, solve
 from solvers.balance import BalanceProblem
 from solvers.capping import CappingProblem
+from solvers.constraints import Budget
 from solvers.coverage import CoverageProblem
 from solvers.deadline import DeadlineProblem
 from solvers.dispersion import DispersionProblem, write_mdplib
@@ -87,6 +88,26 @@ def test_files_of_problems_and_of_mdplib(call, tmp_path):
     assert json.loads(call("solve", tmp_path / "m.txt", "--size", 3, "--format", "json")[1])["selected"] == [1, 2, 3]
 
 
+def test_a_limit_of_work(call, tmp_path):
+    upper = np.triu(np.random.default_rng(0).random((80, 80)), 1)
+    DispersionProblem(upper + upper.T, size=16).save(tmp_path / "p.npz")
+    found = json.loads(call("solve", tmp_path / "p.npz", "--work-limit", "20000", "--format", "json")[1])
+    assert found["stopped"] == "work-limit"
+    assert found["work"] >= 10_000
+    code, _, error = call("solve", tmp_path / "p.npz", "--work-limit", "20000", "--method", "cp-sat")
+    assert code == 2
+    assert "work_limit needs a method that counts its work" in error
+
+
+def test_a_problem_in_json_is_solved_by_name(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    problem = DispersionProblem([[0, 1, 5], [1, 0, 2], [5, 2, 0]], size=2, names=["ada", "bob", "eve\x1b[31m"])
+    (tmp_path / "mine.json").write_text(problem.to_json())
+    found = json.loads(call("solve", tmp_path / "mine.json", "--format", "json")[1])
+    assert found["selected_names"] == ["ada", "eve\x1b[31m"]
+    assert "ada, eve[31m" in call("solve", tmp_path / "mine.json")[1]
+
+
 @pytest.mark.parametrize(
     ("problem", "x"),
     [
@@ -149,6 +170,25 @@ def test_infeasible_is_exit_3_and_nothing_found_exit_5(call, scratch_registry):
     code, out, _ = call("solve", SMALL, "--method", "denies")
     assert code == 3
     assert "infeasible" in out
+
+
+def test_the_conflict_of_an_infeasible_file_is_said(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "400")
+    use = np.arange(1.0, 13.0)
+    budgets = [Budget(use, 8.0, "seconds"), Budget(use[::-1].copy(), 8.0, "bytes")]
+    problem = DispersionProblem(np.ones((12, 12)) - np.eye(12), size=3, budgets=budgets)
+    problem.save(tmp_path / "searched.npz")
+    code, out, _ = call("solve", str(tmp_path / "searched.npz"))
+    assert code == 3
+    assert "size 3, budget 'seconds' (at most 8) and budget 'bytes' (at most 8) contradict each other" in out
+    # A file that states what the constructor refuses: its limit is lowered behind the constructor's back.
+    object.__setattr__(problem.budgets[0], "limit", 2.0)
+    problem.save(tmp_path / "refused.npz")
+    code, out, _ = call("solve", str(tmp_path / "refused.npz"), "--format", "json")
+    assert code == 3
+    found = json.loads(out)
+    assert (found["status"], found["stopped"]) == ("infeasible", "proved")
+    assert "size 3 and budget 'seconds' (at most 2) contradict each other" in found["message"]
 
 
 def test_a_method_that_lies_is_a_sentence(call, scratch_registry):
@@ -273,3 +313,22 @@ def test_shells_complete():
     done = subprocess.run(command, input=asked, capture_output=True, text=True, env=environment(), timeout=HANG)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout) == [COMPLETIONS, []]
+
+
+def test_a_pool_is_printed_member_by_member(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    code, out, _ = call("solve", SMALL, "--pool", "3")
+    assert code == 0
+    found = solve(instances.load(SMALL), pool=3)
+    assert "3 selections, complete; no other beyond" in out
+    assert all(" ".join(map(str, each.selected)) in out for each in found.pool)
+    code, out, _ = call("solve", SMALL, "--pool", "3", "--within", "0.01", "--format", "json")
+    record = json.loads(out)
+    assert record["pool_complete"]
+    assert [each["selected"] for each in record["pool"]] == [record["selected"]]
+    code, out, _ = call("solve", SMALL, "--pool", "2", "--diverse", "4", "--format", "json")
+    first, second = (set(each["selected"]) for each in json.loads(out)["pool"])
+    assert len(second - first) >= 4
+    assert call("solve", SMALL, "--pool", "0")[0] == 2
+    assert call("solve", SMALL, "--pool", "2", "--method", "tabu")[0] == 2
+    assert "write --pool" in call("solve", SMALL, "--option", "pool=3")[2]

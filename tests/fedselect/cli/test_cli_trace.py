@@ -76,6 +76,24 @@ def test_show(call, tmp_path):
     )
 
 
+def test_show_of_intervals_in_seconds(call, tmp_path):
+    file = tmp_path / "phones.csv"
+    file.write_text("client,on,off\na,0,100\nb,50,400\na,200,300\n")
+    found = json.loads(call("trace", "show", file, "--format", "json")[1])
+    assert (found["n_clients"], found["intervals"], found["last_second"]) == (2, 3, 400)
+    assert found["available"] == pytest.approx(550 / 800)
+    assert found["mean_seconds_there"] == pytest.approx(550 / 3)
+    code, printed, _ = call("trace", "show", file)
+    assert code == 0
+    assert [line for line in printed.splitlines() if line.startswith("|")] == [
+        "|" + " " * 8 + "█" * 56 + "|",  # b, who is there for longest: a column is 6.25 s
+        "|" + "█" * 16 + " " * 16 + "█" * 16 + " " * 16 + "|",
+    ]
+    assert "availability 'seconds' with path" in printed
+    file.write_text("client,on,off\n")
+    assert call("trace", "show", file)[0] == 2
+
+
 def test_summary_without_absence():
     assert summary(np.ones((3, 2), dtype=bool))["mean_absence"] is None
 
@@ -166,7 +184,7 @@ def test_fedscales_devices_are_converted_to_a_table(call, tmp_path):
 @pytest.mark.parametrize(
     ("file", "text", "kind", "says"),
     [
-        ("t.pkl", "", "intervals", "a pickle would be executed"),
+        ("t.pkl", "", "intervals", "it is no pickle, or a damaged one"),
         ("t.json", '{"4": {"messages": "2020-01-28 08:00:00 wifi"}}', "intervals", "a time, a tab and a state"),
         ("t.json", '{"4": {"active": [3]}}', "intervals", "FedScale"),
         ("t.json", '{"4": {"computation": 3}}', "devices", "client 4 needs numbers computation and communication"),

@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from fedselect.cli import command
 from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, build, build_scenario, build_selector
 from fedselect.selectors import SELECTORS
@@ -87,3 +88,15 @@ def test_a_selector_without_its_methods_is_refused_before_anything_runs(restorin
     sentence = "selector 'half' is a Half, which has no load_state_dict: a selector has select"
     with pytest.raises(ConfigError, match=sentence):
         build_selector(Choice("half"), scenario)
+
+
+def test_every_argument_and_option_of_a_command_is_described():
+    """In ``--help`` and on the page of commands; some pairs of typer and click lose what describes an argument."""
+
+    def parameters(tree):
+        children = getattr(tree, "commands", {}).values()
+        return [*tree.params, *(each for child in children for each in parameters(child))]
+
+    found = [each for each in parameters(command()) if each.name not in ("install_completion", "show_completion")]
+    assert len(found) > 100
+    assert [each.name for each in found if not each.help] == []

@@ -121,7 +121,8 @@ def test_clients_by_rounds_are_one_long_table(compared, call):
     code, out, _ = call("report", folder, "--as", "csv")
     assert (code, out) == (0, f"report: {folder / 'report/client_rounds.csv'}\n")
     table = pd.read_csv(folder / "report/client_rounds.csv")
-    columns = ["selector", "seed", "round", "client", "selected", "weight", "loss", "accuracy", "zeros-found"]
+    columns = ["selector", "seed", "round", "client", "selected", "weight", "loss", "accuracy", "seconds"]
+    columns += ["zeros-found"]
     assert list(table.columns) == columns
     assert len(table) == 2 * 2 * 3 * 6
     assert table.groupby(["selector", "seed", "round"])["selected"].sum().eq(2).all()

@@ -55,6 +55,16 @@ def test_refusals_are_exit_code_3_and_bad_input_2(call, tmp_path, monkeypatch):
         assert err.startswith("fedselect: ")
 
 
+def test_a_pool_is_named_beside_the_bound(call, tmp_path, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "200")
+    path = tmp_path / "proof.npz"
+    code, out, _ = call("solve", SMALL, "--pool", "3", "--certificate", str(path))
+    assert (code, "3 selections, complete" in out) == (0, True)
+    code, out, _ = call("verify", str(path), "--format", "json")
+    assert code == 0
+    assert "every selection but the 3 that it lists is no better than" in json.loads(out)[0]["why"]
+
+
 def test_a_pickle_is_never_opened(call, tmp_path):
     path = tmp_path / "pickled.npz"
     np.savez(path, header=np.array({"kind": "dispersion"}, dtype=object))

@@ -83,8 +83,8 @@ def test_columns_are_checked(tmp_path):
         read_devices(write(tmp_path / "d.csv", [[0, 1.0]], COLUMNS[:2]))
     with pytest.raises(DataError, match="found 'colour' too"):
         read_devices(write(tmp_path / "d.csv", [[0, 1, 1, 1, 1]], [*COLUMNS, "colour"]))
-    with pytest.raises(DataError, match=r"ends in \.csv, \.csv\.gz or \.parquet; got d\.pkl"):
-        read_devices("d.pkl")
+    with pytest.raises(DataError, match=r"ends in \.csv, \.csv\.gz or \.parquet; got d\.xls"):
+        read_devices("d.xls")
 
 
 def test_options_that_cannot_be_are_refused():

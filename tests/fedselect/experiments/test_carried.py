@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import socket
 import subprocess
 import sys
 from pathlib import Path
@@ -31,6 +32,15 @@ def test_one_job_is_carried_by_nothing(call):
 def test_a_worker_that_dies_is_a_sentence(tmp_path):
     with pytest.raises(RunError, match="a worker process died"):
         run_all([Experiment.from_tables(TABLES)], tmp_path, jobs=2, plots=False, callbacks=lambda *run: os._exit(1))
+
+
+def test_an_address_where_nothing_answers_is_a_sentence(monkeypatch):
+    pytest.importorskip("ray")
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        port = server.getsockname()[1]
+    monkeypatch.setenv("RAY_ADDRESS", f"127.0.0.1:{port}")
+    with pytest.raises(ConfigError, match=f"nothing answers at 127.0.0.1:{port}, where"), carried_by("ray"):
+        pass
 
 
 @pytest.mark.deployment

@@ -18,10 +18,11 @@ from fedselect.errors import ConfigError, FedselectError, RunError
 from fedselect.experiments import Choice, Experiment, compare, read_config, read_records, run, run_all, run_folder
 from fedselect.experiments.folder import RunFolder, load_checkpoint, save_checkpoint
 from fedselect.experiments.reading import RecordedRun
-from fedselect.experiments.running import run_into
+from fedselect.experiments.running import build, build_scenario, run_into
 from fedselect.measures import RunData, selection_counts, summary
 from fedselect.reports import read_report, results_table, write_report
-from fedselect.selectors import SELECTORS
+from fedselect.rounds import EndOfRun, play
+from fedselect.selectors import SELECTORS, Uniform
 from tests.waiting import HANG, until
 
 CONFIG = """
@@ -214,7 +215,21 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         "plots/curves.png",
     }
     tables = tomllib.loads((folder / "config.toml").read_text())
-    assert Experiment.from_tables(tables) == experiment
+    read = Experiment.from_tables(tables)
+    assert (read.digest, read.training) == (experiment.digest, experiment.training)
+    assert tables["selector"] == {  # every default is written out; what is left out has none
+        "name": "fedgs",
+        "alpha": 1.0,
+        "scale": "turns",
+        "method": "brute-force",
+        "ties": "id",
+        "within": 0.0,
+        "graph": "reference",
+        "features": "labels",
+        "geometry": "graph",
+    }
+    assert tables["data"]["labels_per_client"] == 2  # of the partition
+    assert replace(experiment, selector=Choice("fedgs", {"method": "brute-force", "alpha": 2.0})).digest != read.digest
     stated = {name: value for name, value in vars(experiment.training).items() if value is not None}
     assert tables["training"] == stated  # all of them, defaults too
     records = read_records(folder)
@@ -400,7 +415,8 @@ def test_scores_at_the_clients_are_on_their_own_tests_and_over_the_rounds(config
     records, chosen = read_records(folder), whole[whole["selected"] == 1]
     assert [chosen[chosen["round"] == t]["client"].tolist() for t in range(4)] == [each["selected"] for each in records]
     assert chosen["weight"].tolist() == [weight for each in records for weight in each["applied"]]
-    assert list(whole.columns) == ["round", "client", "selected", "weight", "loss", "accuracy"]
+    assert list(whole.columns) == ["round", "client", "selected", "weight", "loss", "accuracy", "seconds"]
+    assert whole["seconds"].isna().all()  # without a clock nobody knows
     curves = whole.dropna(subset="loss")
     assert curves.groupby("client")["round"].apply(list).tolist() == [[1, 3]] * 12
     last = curves[curves["round"] == 3]["accuracy"].to_numpy()
@@ -566,3 +582,31 @@ def test_patience_ends_a_run_which_is_then_finished(config, tmp_path):
     assert len(read_records(folder)) == len(losses)
     with pytest.raises(ConfigError, match="patience must be an integer, at least 1"):
         replace(experiment, patience=0)
+
+
+class EndsAt(Uniform):
+    """Select two clients, up to a round."""
+
+    def __init__(self, size, *, end: int):
+        super().__init__(size)
+        self.end = end
+
+    def select(self, round):
+        if round.round >= self.end:
+            raise EndOfRun("it is enough")
+        return super().select(round)
+
+
+def test_a_selector_ends_a_run_and_its_folder_is_finished(config, tmp_path, scratch_registry):
+    SELECTORS.register("ends-at")(EndsAt)
+    changes = ["selector.name=ends-at", "selector.method=", "selector.end=3", "experiment.rounds=9"]
+    experiment, _ = read_config(config, changes)
+    folder = run(experiment, tmp_path, plots=False)
+    assert len(list(read_records(folder))) == json.loads((folder / "summary.json").read_text())["rounds"] == 3
+    assert run(experiment, tmp_path, plots=False) == folder
+    loop = build(experiment)
+    assert [done.round for done in loop.fit(9)] == [0, 1, 2]
+    world = build_scenario(experiment)
+    assert len(list(play(SELECTORS.build("ends-at", world, end=2), world, 9))) == 2
+    with pytest.raises(RunError, match="the selector ended the run before its first round"):
+        run(read_config(config, [*changes, "selector.end=0"])[0], tmp_path, plots=False)

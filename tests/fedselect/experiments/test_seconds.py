@@ -90,7 +90,9 @@ def test_without_a_clock_nothing_is_added(tmp_path):
 
 
 def test_the_configuration_is_read_back(folder, tmp_path):
-    assert read_config(folder / "config.toml")[0] == EXPERIMENT
+    read, _ = read_config(folder / "config.toml")
+    assert (read.digest, read.name, read.seed) == (EXPERIMENT.digest, EXPERIMENT.name, EXPERIMENT.seed)
+    assert read.clock.options["link_jitter"] == 0.0  # a default
     assert replace(EXPERIMENT, clock=None).digest != EXPERIMENT.digest
     text = starting_file()
     (tmp_path / "first.toml").write_text(text)

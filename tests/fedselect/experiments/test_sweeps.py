@@ -7,7 +7,7 @@ import json
 import pytest
 
 from fedselect.errors import ConfigError
-from fedselect.experiments import Choice, Experiment, read_config, sweep
+from fedselect.experiments import Choice, Experiment, read_config, read_records, sweep
 from fedselect.experiments.comparison import sweep_values, with_option
 
 CONFIG = """
@@ -137,7 +137,12 @@ def test_a_sweep_of_the_configuration_s_own_selector(tmp_path, call):
     sweeping = ("compare", path, "--sweep", "selector.alpha=0,1", "--seeds", "0", "--out", tmp_path / "runs")
     code, printed, _ = call(*sweeping, "--format", "json")
     assert code == 0
-    assert [row["selector"] for row in json.loads(printed)["runs"]] == ["fedgs alpha=0", "fedgs alpha=1"]
+    facts = json.loads(printed)
+    assert [row["selector"] for row in facts["runs"]] == ["fedgs alpha=0", "fedgs alpha=1"]
+    least = min(facts["runs"], key=lambda row: row["final_loss"])
+    (choice,) = facts["choice"]
+    assert (choice["variant"], choice["chosen_on"]) == (least["selector"], "test_loss")
+    assert (facts["verdict"]["reference"], facts["verdict"]["half_width"]) == (least["selector"], None)
     code, _, error = call(*sweeping, "--sweep", "seed=1")
     assert code == 2
     assert "both name the seeds" in error
@@ -176,3 +181,32 @@ def test_a_logger_that_is_none_stops_a_comparison_before_it_begins(config, tmp_p
     assert "logger 'tensorboard' cannot write to " in error
     assert not (tmp_path / "runs").exists()
     assert not (tmp_path / "events").exists()
+
+
+def test_selection_alone_writes_nothing_and_selects_what_a_trained_run_selects(config, tmp_path, call):
+    """E3CS learns who comes back, so that equal selections mean equal availability, dropout and draws."""
+    pytest.importorskip("torch")
+    options = ("-c", "selector.name=e3cs", "-c", "dropout.name=bernoulli", "-c", "dropout.rate=0.5")
+    options += ("-c", "experiment.rounds=6", "-c", "availability.name=lognormal")
+    out = tmp_path / "runs"
+    code, printed, error = call("run", config, "--without-training", *options, "--out", out, "--format", "json")
+    assert code == 0, error
+    assert not out.exists()
+    facts = json.loads(printed)
+    assert sum(facts["counts"]) == sum(len(each["selected"]) for each in facts["selections"])
+    assert call("run", config, *options, "--out", out)[0] == 0
+    (folder,) = (out / "swept").iterdir()
+    for alone, trained in zip(facts["selections"], read_records(folder), strict=True):
+        for key in ("available", "selected", "returned", "weights"):
+            assert alone[key] == trained[key]
+    code, printed, _ = call("run", config, "--without-training", *options)
+    assert code == 0
+    assert "count variance" in printed
+    assert "nothing was trained, and no folder written" in printed
+
+
+def test_selection_alone_refuses_what_needs_training(config, call):
+    code, _, error = call("run", config, "--without-training", "-c", "selector.name=afl")
+    assert (code, error.count("\n")) == (2, 1)
+    assert "this round has no probe" in error
+    assert "--fresh is about run folders" in call("run", config, "--without-training", "--fresh")[2]

@@ -21,6 +21,7 @@ from fedselect.rounds.protocol import Outcome, Selection
 from fedselect.rounds.scenario import World
 from fedselect.selectors import PowerOfChoice, Uniform
 from fedselect.training.server import Server
+from fedselect.training.settings import TrainingSettings
 
 N, D = 4, 3
 START = np.array([1.0, -2.0, 0.5], dtype=np.float32)
@@ -96,6 +97,32 @@ def expected(weights: dict[int, float], round: int = 0, start=START) -> np.ndarr
     for client in sorted(weights):
         total += np.float32(weights[client]) * delta(client, round)
     return start + total
+
+
+class Validating(Steady):
+    """A client that holds samples out: of client 2 that cannot be said, and of others it falls with the model."""
+
+    def validation_loss(self, weights):
+        if self.client == 2:
+            raise ValueError("nothing is held out")
+        return float(10 * self.client + weights[2])
+
+
+def test_clients_that_hold_samples_out_give_a_validation_loss_after_evaluated_rounds():
+    records, sizes = [], np.array([10, 20, 30, 40])
+    world = World(sizes, Independent(np.ones(N), 0))
+    server = Server(everyone(), world, torch.from_numpy(START), settings=TrainingSettings(evaluate_every=2))
+    grid = LocalGrid(client_app(lambda context: Validating(partition(context))), N)
+    strategy = SelectorStrategy(server, on_round=records.append, timeout=5, patience=0, validate=True)
+    result = strategy.run(grid, 3)
+    assert ["metrics" in record for record in records] == [False, True, True]  # every second, and the last
+    last = server.weights[2]  # of the new model
+    found = records[2]["metrics"]["validation_loss"]
+    assert found == pytest.approx((10 * (0 + last) + 20 * (10 + last) + 40 * (30 + last)) / 70, rel=1e-6)
+    (fault,) = records[2]["faults"]
+    assert (fault["client"], "nothing is held out" in fault["reason"]) == (2, True)
+    assert result.train_metrics_clientapp[3]["validation_loss"] == found
+    assert 1 not in {t for t, each in result.train_metrics_clientapp.items() if "validation_loss" in each}
 
 
 # -- ordinary rounds -----------------------------------------------------------------------------------------------
@@ -575,7 +602,7 @@ def mute(grid, rounds, on_round=None, timeout=0.2):
 
 def test_a_silent_node_is_waited_for_once_and_asked_ever_more_seldom(monkeypatch):
     waits = []
-    monkeypatch.setattr("fedselect.integrations.flower.strategy.time.sleep", waits.append)
+    monkeypatch.setattr("fedselect.integrations.flower.roster.time.sleep", waits.append)
     grid = Mute(honest(), N)
     after = []
     _, records = mute(grid, 40, on_round=lambda record: after.append((len(waits), grid.questions)))

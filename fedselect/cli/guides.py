@@ -1,0 +1,68 @@
+"""Command docs: the how-to pages, which are in the wheel, in the terminal."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+import fedselect
+from fedselect.cli.common import say
+from fedselect.errors import ConfigError
+from solvers.options import did_you_mean
+
+#: The pages in an installed package, and in a checkout.
+_PLACES = (Path("guides"), Path("..", "docs", "how_to"))
+
+
+def folder() -> Path:
+    """Return the folder with the pages."""
+    package = Path(fedselect.__file__).parent
+    for place in _PLACES:
+        if (package / place / "solving.md").is_file():
+            return (package / place).resolve()
+    raise ConfigError("the how-to pages are not installed; they are in docs/how_to of the repository")
+
+
+def pages() -> dict[str, Path]:
+    """Return the pages by name."""
+    return {path.stem: path for path in sorted(folder().glob("*.md")) if path.stem != "index"}
+
+
+def plain(text: str) -> str:
+    """Return a page's text without what only its build needs: front matter, hidden cells, directives' marks."""
+    text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
+    text = re.sub(r"```\{code-cell\} python\n:tags: \[remove-(?:cell|input)\]\n.*?```\n*", "", text, flags=re.DOTALL)
+    text = re.sub(r"^```\{code-cell\} python\n((?::.*\n)*)\n?", "```python\n", text, flags=re.MULTILINE)
+    text = re.sub(r"\{doc\}`(?:[^`<]*<)?([^`>]*)>?`", lambda found: f"the page {Path(found[1]).name}", text)
+    return text.strip() + "\n"
+
+
+def docs(
+    page: Annotated[
+        str | None, typer.Argument(help="Name of a page, or a word to look for; the list of pages if left out.")
+    ] = None,
+) -> None:
+    """Print a how-to page, or the list of them; they are installed with the package, and need no network."""
+    known = pages()
+    if page is None:
+        for name, path in known.items():
+            print(f"{name:<14} {_title(path)}")
+        say("'fedselect docs PAGE' prints one, 'fedselect docs WORD' names those that have a word")
+        return
+    if page in known:
+        print(plain(known[page].read_text(encoding="utf-8")), end="")
+        return
+    found = [name for name, path in known.items() if page.lower() in path.read_text(encoding="utf-8").lower()]
+    if not found:
+        raise ConfigError(f"no how-to page has {page!r}{did_you_mean(page, known)} (pages: {', '.join(known)})")
+    for name in found:
+        lines = plain(known[name].read_text(encoding="utf-8")).splitlines()
+        first = next((line for line in lines if page.lower() in line.lower()), "")
+        print(f"{name:<14} {first.strip()[:100]}")
+
+
+def _title(path: Path) -> str:
+    return next((line[2:] for line in path.read_text(encoding="utf-8").splitlines() if line.startswith("# ")), "")
