@@ -60,7 +60,7 @@ axes.legend(frameon=False)
 # everybody, which is small where one in ten takes part: twenty rounds are too few for it to catch up, and the study
 # runs 2000.
 
-federation = digits(n_clients=50, partition="dirichlet", concentration=0.1)
+federation = digits(n_clients=50, partition="dirichlet-prior", concentration=0.1)
 availability = fedau_bernoulli(federation)
 for name, selector in (("FedAU", FedAU(50, cutoff=int(exact.x))), ("average", SelectAll("participating"))):
     loop = FedAvg(federation, selector, availability, seed=0)

@@ -32,10 +32,10 @@ from fedselect.training.settings import TrainingSettings, samples_trained
 # %%
 # The rules
 # ---------
-# Registered names and options: heuristics as published, two of them exactly, too. Clairvoyant, an oracle, sees ahead.
+# Heuristics as published, two of them exactly, too; FedGS by its authors' scale. Clairvoyant, an oracle, sees ahead.
 
 PLAIN = "uniform md-sample fedss power-of-choice afl delta fedgs f3ast e3cs ca-fed fedau rolling clairvoyant"
-RULES = {name: (name, {}) for name in PLAIN.split()} | {
+RULES = {name: (name, {"scale": "pairs"} if name == "fedgs" else {}) for name in PLAIN.split()} | {
     "clustered, by sizes": ("clustered-sampling", {}),
     "clustered, by updates": ("clustered-sampling", {"by": "updates"}),
     "fedcor": ("fedcor", {"warmup": 5}),
@@ -51,7 +51,7 @@ RULES = {name: (name, {}) for name in PLAIN.split()} | {
 # A seed fixes partition, availability, devices, initial model and batches, so that the rules differ in their decisions
 # alone. A round waits for all that are selected, whose updates of half a megabyte share one uplink.
 
-SPLIT = {"n_clients": 40, "partition": "dirichlet", "concentration": 0.3}
+SPLIT = {"n_clients": 40, "partition": "dirichlet-prior", "concentration": 0.3}
 CLOCK = {"links": "shared-uplink", "model_bytes": 500_000, "jitter": 0.2}
 
 

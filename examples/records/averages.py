@@ -34,7 +34,7 @@ from examples.records.checker import KIND, check
 from examples.records.interior import Iterate, Program
 from solvers.certificates import Certificate, problem_digest
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.slice_form import Normal, certified_level
+from solvers.dispersion.relaxations.slice_form import ScaledProblem, certified_level
 
 Matrix = NDArray[np.float64]
 
@@ -110,7 +110,7 @@ def averages(group: NDArray[np.int64], size: int) -> Averages:
     return Averages(size, clients, np.bincount(home), triples, pairs, members, kept)
 
 
-def program(normal: Normal, given: Averages) -> tuple[Program, list[list[Matrix]]]:
+def program(scaled: ScaledProblem, given: Averages) -> tuple[Program, list[list[Matrix]]]:
     """The semidefinite program (to be minimised), and for each client r the bases that its two matrices are split by.
 
     Its blocks are, client by client and basis by basis, those of M and of the other matrix.
@@ -127,8 +127,8 @@ def program(normal: Normal, given: Averages) -> tuple[Program, list[list[Matrix]
         for basis in bases[-1]:
             chosen = _coefficients(triples[np.ix_(others, others)], basis, count)
             blocks += [chosen, _coefficients(given.pairs[np.ix_(others, others)], basis, count) - chosen]
-    gains = normal.quadratic.copy()
-    gains[np.diag_indices(n)] += normal.linear
+    gains = scaled.quadratic.copy()
+    gains[np.diag_indices(n)] += scaled.linear
     objective = -np.bincount(given.pairs.ravel(), weights=gains.ravel(), minlength=count).astype(np.float64)
     return Program(objective, rows, right, inequalities, constant, blocks), bases
 
@@ -140,8 +140,10 @@ def uniform_start(given: Averages) -> NDArray[np.float64]:
     return chance[_distinct(given) - 1]
 
 
-def certified(normal: Normal, given: Averages, program: Program, bases: list[list[Matrix]], point: Iterate) -> float:
-    """A bound on every selection of the problem, in the units of `Normal`, from any multipliers.
+def certified(
+    scaled: ScaledProblem, given: Averages, program: Program, bases: list[list[Matrix]], point: Iterate
+) -> float:
+    """A bound on every selection of the problem, in the units of `ScaledProblem`, from any multipliers.
 
     Unknowns are between 0 and 1, and the trace of either matrix is at most m.
     """
@@ -162,7 +164,7 @@ def certified(normal: Normal, given: Averages, program: Program, bases: list[lis
             size += np.bincount(unknowns.ravel(), weights=abs(whole).sum(axis=0).ravel(), minlength=left.size)
     terms = 2 * len(given.clients) * n * n + len(program.constant) + len(program.right) + 16
     value += float(np.minimum(left, 0.0).sum())
-    return -value + terms * _EPS * (float(size.sum()) + size_of_value) + normal.error
+    return -value + terms * _EPS * (float(size.sum()) + size_of_value) + scaled.error
 
 
 def _whole(split_by: list[Matrix], multipliers: Iterator[Matrix]) -> NDArray[np.float64]:
@@ -182,7 +184,7 @@ def written(
     point: Iterate,
 ) -> Certificate:
     """Write the multipliers down in whole numbers (`examples.records.checker`), with the bound they prove."""
-    n, factor = problem.n, Normal.of(problem).factor
+    n, factor = problem.n, ScaledProblem.of(problem).factor
     weights, multipliers = np.maximum(point.rows, 0.0) / factor, iter(point.matrices)
     matrices = np.zeros((len(given.clients), 2, n, n))
     for matrix, r, split_by in zip(matrices, given.clients.tolist(), bases, strict=True):

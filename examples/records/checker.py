@@ -31,9 +31,15 @@ from types import SimpleNamespace
 from typing import Any
 
 from solvers.certificates import Certificate, CertificateError, problem_digest
-from solvers.certificates.check_certificate import Data, Refused, is_positive_semidefinite, need
+from solvers.certificates.check_certificate import Data, Refused, cholesky, need
 
 KIND = "three-point"
+
+
+def is_positive_semidefinite(rows: Sequence[Sequence[int]]) -> bool:
+    """Whether a whole-number matrix (its lower half, row by row) has certainly no negative eigenvalue."""
+    return cholesky([list(row) for row in rows], 40, 1) is not None
+
 
 #: Of each array the least and the largest entry; "n" stands for the number of clients.
 ARRAYS: dict[str, tuple[int, int | str]] = {

@@ -19,7 +19,7 @@ from examples.records.interior import iterates
 from solvers.dispersion.neighbourhood import ensure_incumbent
 from solvers.dispersion.prelude import one_thread, solve_trivial
 from solvers.dispersion.problem import DispersionProblem
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.symmetry import closure
 from solvers.registry import method
@@ -98,15 +98,15 @@ def _entries(group: NDArray[np.int64]) -> int:
 
 
 def _converge(problem: DispersionProblem, run: Run, given: Averages, generators: NDArray[np.int64]) -> None:
-    normal = Normal.of(problem)
+    scaled = ScaledProblem.of(problem)
     with run.building():
-        relaxation, bases = program(normal, given)
+        relaxation, bases = program(scaled, given)
     run.details["blocks"] = sorted((len(a[0]) for a in relaxation.blocks), reverse=True)
     best = np.inf
     began = time.perf_counter()
     for iterations, point in enumerate(iterates(relaxation, uniform_start(given)), 1):
-        value = certified(normal, given, relaxation, bases, point)
-        run.tighten(normal.certified(value))
+        value = certified(scaled, given, relaxation, bases, point)
+        run.tighten(scaled.certified(value))
         run.details["iterations"] = iterations
         took, began = time.perf_counter() - began, time.perf_counter()
         if run.proved or run.remaining < 1.2 * took or 0 <= best - value < _LEAST * abs(value):

@@ -54,7 +54,7 @@ from fedselect.selectors import CAFed, FedSS, MDSample, Uniform
 from fedselect.selectors.base import equal_importance
 from fedselect.statistics import compare_means, half_width
 from optimisers_curse import observed
-from study import Picture, Study, Table, main
+from study import Picture, Rows, Study, Table, main
 
 #: Availability by name: registered name and options.
 WORLDS = {
@@ -79,7 +79,7 @@ SELECTORS = {
     "Fed-CBS": Choice("fed-cbs"),
     "DivFL": Choice("divfl"),
     "F3AST": Choice("f3ast"),
-    "FedGS, α = 1": Choice("fedgs", {"method": "local-search"}),
+    "FedGS, α = 1": Choice("fedgs", {"method": "local-search", "scale": "pairs"}),
     "FedGS, α = 0": Choice("fedgs", {"method": "greedy", "alpha": 0.0}),
     "all available": Choice("all-available"),
     "Unbiased (oracle)": Choice("unbiased"),
@@ -319,7 +319,9 @@ def results(setup):
     """Yield table and figure."""
     scale = setup.scale
     parts = setup.parts("splits", split_of, {(split,): (scale, split) for split in range(scale.splits)})
-    table = table_of(pd.concat(parts.values(), ignore_index=True))
+    rows = pd.concat(parts.values(), ignore_index=True)
+    table = table_of(rows)
+    yield Rows(rows, "splits")
     yield Table(table, "Squared error of the aggregate, of all clients' squared update", "table", 3, "%.5g")
     yield Picture(figure_of(table), "table")
 

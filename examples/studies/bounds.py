@@ -60,7 +60,7 @@ from formulas import (
 from solvers import solve
 from solvers.participation import second_moment, weight_error
 from solvers.weighting import convergence_constants
-from study import Picture, Study, Table, main
+from study import Picture, Rows, Study, Table, main
 
 UNBIASED = "Unbiased"
 
@@ -474,6 +474,8 @@ def results(setup):
             ("cutoffs", cutoffs_of, by_split),
         )
     )
+    for name, rows in (("weights", weights), ("allocations", allocations), ("cutoffs", cutoffs)):
+        yield Rows(rows, name)
     family = (*(f"power {s:g}" for s in (0, 0.25, 0.5, 0.75, 1.25)), UNBIASED)
     of = {f"CA-Fed, {h} rounds": weights[weights["horizon"] == h] for h in setup.scale.horizons}
     columns = ("chi2", "tv", "chi2, M = 2^24", "tv, M = 2^24")

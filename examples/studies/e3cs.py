@@ -37,7 +37,7 @@ from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.measures import jain_index, rounds_to, success_ratio
 from fedselect.rounds.history import History
-from fedselect.statistics import half_width
+from fedselect.statistics import FEWEST, half_width
 from fedselect.training.settings import TrainingSettings
 from study import Picture, Study, Table, curves, main, select_without_training
 
@@ -446,7 +446,7 @@ def orders(rows, dataset, horizon=math.inf):
     """Compare the order of the seven schemes with the paper's, for every column of its table.
 
     A run that never gets there counts as ``horizon`` rounds. Of so many orders some agree by chance: what is called
-    "agrees" or "reversed" does so after Holm's adjustment for all columns.
+    "agrees" or "reversed" does so after Holm's adjustment for all columns. With fewer than three seeds nothing does.
     """
     theirs, reasons = published(dataset), WHY_ORDER if dataset == "digits" else {}
     rows = rows[rows["draw"].isin(("successive", "")) & (rows["measure"] != "success ratio")]
@@ -471,6 +471,8 @@ def orders(rows, dataset, horizon=math.inf):
     table["adjusted"] = holm(table["p"])
     clear = table["adjusted"] < 0.05
     table["verdict"] = np.where(~clear, "not beyond chance", np.where(table["tau"] > 0, "agrees", "reversed"))
+    if rows["seed"].nunique() < FEWEST:
+        table["verdict"] = "too few"
     why = [reasons.get(partition, "unexplained") for partition in table["partition"]]
     return table.assign(why=np.where(table["verdict"] == "agrees", "", why))
 

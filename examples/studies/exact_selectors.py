@@ -38,9 +38,9 @@ def regimes(title, setting):
 
 
 LABELS = regimes("two labels", federation("two-label"))
-DIRICHLET = regimes("Dirichlet(0.3)", federation("dirichlet", concentration=0.3))
+DIRICHLET = regimes("Dirichlet(0.3)", federation("dirichlet-prior", concentration=0.3))
 
-QUICK = Scale(rounds=None, splits=20, seeds=1, regimes=DIRICHLET)
+QUICK = Scale(rounds=None, splits=20, seeds=1, regimes=(*DIRICHLET, LABELS[0]))  # DivFL in a second federation
 PAPER = Scale(rounds=100, splits=20, seeds=1, regimes=DIRICHLET + LABELS)
 
 

@@ -24,15 +24,19 @@ import pandas as pd
 from matplotlib.figure import Figure
 from scipy.stats import false_discovery_control
 
+import random_exclusions  # noqa: F401  (registers the selector)
 from fedselect.experiments import Choice, Experiment
 from fedselect.statistics import compare_means
 from fedselect.training.settings import TrainingSettings
-from study import Picture, Study, Table, main
+from study import Picture, Rows, Study, Table, main
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
+#: CA-Fed's control: as many clients left out, drawn at random.
+AS_MANY = "as many at random"
+
 #: Schemes that optimise nothing: random or plain ones of the same paper, or the objective without its distances.
-CONTROLS = ("random", "uniform", "Unbiased", "counts alone")
+CONTROLS = ("random", "uniform", "Unbiased", "counts alone", AS_MANY)
 
 #: Differences of less than this share of the exact runs' mean are of no account.
 MARGIN = 0.02
@@ -69,7 +73,7 @@ def fedgs(title, *, alpha=1.0, scale="pairs", others=(), **changes):
 
     All heuristics and controls stand beside the exact method unless ``others`` names some.
     """
-    data = Choice("digits", {"partition": "dirichlet", "concentration": 0.5})
+    data = Choice("digits", {"partition": "dirichlet-prior", "concentration": 0.5})
     setting = replace(Experiment(rounds=100, data=data, availability=Choice("lognormal")), **changes)
     controls = {
         "counts alone": Choice("fedgs", {"alpha": 0.0}),
@@ -89,7 +93,8 @@ def ca_fed(title, bias_weight, data, training, step="published"):
     """
     setting = Experiment(rounds=150, data=data, availability=Choice("ca-fed"), training=training)
     selector = Choice("ca-fed", {"bias_weight": bias_weight, "step": step})
-    return regime("CA-Fed", title, setting, selector, {"Algorithm 1": "ca-fed"}, {"Unbiased": Choice("unbiased")})
+    controls = {"Unbiased": Choice("unbiased"), AS_MANY: Choice("ca-fed-random", selector.options)}
+    return regime("CA-Fed", title, setting, selector, {"Algorithm 1": "ca-fed"}, controls)
 
 
 def fedss(title, size):
@@ -173,6 +178,17 @@ PAPER = Scale(
         fedss("20 for 10 groups", 20),
         e3cs("quota 0", 0.0),
         e3cs("quota 0.2", 0.2),
+    ),
+)
+
+#: CA-Fed's exact exclusions beside as many at random and none, in full length.
+EXCLUSIONS = Scale(
+    rounds=None,
+    splits=20,
+    seeds=1,
+    regimes=(
+        ca_fed("unequal clients", 1.0, *UNEQUAL),
+        ca_fed("unequal clients, full steps", 1.0, *UNEQUAL, "full"),
     ),
 )
 
@@ -358,6 +374,7 @@ def results(setup, plan=None, measured=None):
     runs = setup.runs("runs", LABELS, (plan or planned)(setup), measured or measures)
     effects = compare(runs)
     yield Table(runs, file="runs")
+    yield Rows(runs, "runs")
     yield Table(effects, file="results")
     title = f"The gap and what it did: differences to exact, paired over {setup.scale.splits} splits of the data"
     yield Table(printed(runs, effects), title, "table", number="%.4g")

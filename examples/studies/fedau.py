@@ -5,14 +5,14 @@ three patterns of participation. The paper's numbers are known for image data al
 out FedVARP and MIFA). On other data only orders and signs compare, and that is what is printed: how far FedAU leads
 every other method, and how alike the orders of the methods are.
 
-Learning rates: ``--quick`` takes those of the authors' README (for CIFAR-10). ``--paper`` tunes a pair for each method:
-of a grid of half decades, the best three after 250 rounds go on to the full length, and the lowest objective on average
-over the three patterns wins, each pattern under a seed of its own that is reported nowhere else. A method's grid is
-widened where its best lies on an edge, at most `WIDENINGS` times. A pair serves all
-patterns, since the pattern is unknown, and a lead under one pattern cannot come from rates tuned to it. Data, rates
-of participation, model and batches all depend on the seed, as in the authors' code. Weights and server rate are
-confounded, so FedAU (K = 50) also meets known participation at equal rates. With images, models are
-initialised and batches augmented as in the code.
+Learning rates: without ``--paper`` they are those of the authors' README (for CIFAR-10). ``--paper`` tunes a pair for
+each method: of a grid of half decades, the best three after 250 rounds go on to the full length, and the lowest
+objective on average over the three patterns wins, each pattern under a seed of its own that is reported nowhere else.
+A method's grid is widened where its best lies on an edge, at most `WIDENINGS` times. A pair serves all patterns,
+since the pattern is unknown, and a lead under one pattern cannot come from rates tuned to it. Data, rates of
+participation, model and batches all depend on the seed, as in the authors' code. Weights and server rate are
+confounded, so FedAU (K = 50) also meets known participation at equal rates. With images, models are initialised and
+batches augmented as in the code.
 """
 
 from __future__ import annotations

@@ -133,7 +133,7 @@ def methods(features, alphas=Plan.alphas):
         "FedProx μ=0.01, among all": (Choice("md-sample", {"among": "all"}), 0.01),  # a reading: it fits the table
     }
     for alpha in alphas:
-        rows[f"FedGS α={alpha:g}"] = (Choice("fedgs", {"alpha": alpha, "features": features}), 0.0)
+        rows[f"FedGS α={alpha:g}"] = (Choice("fedgs", {"alpha": alpha, "scale": "pairs", "features": features}), 0.0)
     return rows
 
 
@@ -175,7 +175,7 @@ def counts(data, split, rounds):
     selectors = {
         "UniformSample": Choice("uniform"),
         "MDSample": Choice("md-sample"),
-        "FedGS α=1": Choice("fedgs", {"alpha": 1.0, "method": "local-search"}),
+        "FedGS α=1": Choice("fedgs", {"scale": "pairs", "method": "local-search"}),
     }
     return {
         label: History.collect(select_without_training(scenario, each), scenario.n_clients)
@@ -305,8 +305,12 @@ def measures(run):
 
 
 def readings(runs, paper):
-    """Compute distances from Table 2 under every reading of M, T, duplicates and FedProx, by mode; the first seed."""
+    """Compute distances from Table 2 under every reading of M, T, duplicates and FedProx, by mode; the first seed.
+
+    Cells are those of the methods that were run with every M, so that readings of another M are compared on the same.
+    """
     first = runs[(runs["draw"] == 0) & (runs["seed"] == 0)]
+    first = first[first.groupby("method")["m"].transform("nunique") == first["m"].nunique()]
     found = []
     for m, part in first.groupby("m", sort=False):
         for rounds, column in (("all", "best_loss"), (f"{PLOTTED}", "best_loss_plotted")):

@@ -24,6 +24,7 @@ adjusted for their number (Holm).
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass
 
 import numpy as np
@@ -45,7 +46,7 @@ from solvers import solve
 from solvers.constraints import Budget
 from solvers.dispersion import DispersionProblem
 from solvers.schedule import ScheduleProblem
-from study import Picture, Study, Table, main
+from study import Picture, Rows, Study, Table, main
 
 #: Rules by name. Those that weigh by a deadline are given the others' weights, so that steps are equally long.
 RULES = {
@@ -58,7 +59,7 @@ RULES = {
     "DivFL": Choice("divfl"),
     "Fed-CBS": Choice("fed-cbs"),
     "AFL": Choice("afl"),
-    "FedGS, α = 1": Choice("fedgs", {"method": "local-search"}),
+    "FedGS, α = 1": Choice("fedgs", {"method": "local-search", "scale": "pairs"}),
     "all available*": Choice("all-available"),
     "FedAU, K = 50*": Choice("fedau", {"cutoff": 50}),
 }
@@ -235,6 +236,25 @@ def rules_table(rows):
     )
 
 
+def steps_table(rows):
+    """Compare each ε rule with the next looser one: evenness is moved, by a rule that is otherwise the same.
+
+    Means over splits of what changes, paired; the losses' p-values are adjusted for their number.
+    """
+    names = [name for name in dict.fromkeys(rows["rule"]) if name.startswith("ε")]
+    found = []
+    for tight, loose in itertools.pairwise(names):
+        row = {"rule": tight, "to": loose}
+        for column in ("variance", "distance", "loss", "worst tenth"):
+            values = rows.pivot(index="split", columns="rule", values=column)
+            test = compare_means(values[tight] - values[loose], margin=MARGIN * float(values[loose].mean()))
+            row |= {column: test.difference, f"± {column}": test.half, f"adjusted {column}": test.p}
+        found.append(row | {"splits": test.n})
+    table, tests = pd.DataFrame(found), ["adjusted loss", "adjusted worst tenth"]
+    table[tests] = holm(table[tests].to_numpy().ravel()).reshape(-1, 2)
+    return table.drop(columns=["adjusted variance", "adjusted distance"])
+
+
 def points_table(rows):
     """Count a round's efficient points, and those that no α reaches, by split."""
     by_split = rows.groupby("split")
@@ -286,10 +306,13 @@ def results(setup):
     scale = setup.scale
     plan = {(split,): (scale, split) for split in range(scale.splits)}
     points = pd.concat(setup.parts("rounds", round_of, plan).values(), ignore_index=True)
-    rules = rules_table(pd.concat(setup.parts("training", training_of, plan).values(), ignore_index=True))
+    rows = pd.concat(setup.parts("training", training_of, plan).values(), ignore_index=True)
+    rules = rules_table(rows)
+    yield Rows(rows, "splits")
     yield Table(points_table(points), "Efficient points of a round", "points", 3, "%.5g")
     yield Table(points, file="rounds", number="%.6g")
     yield Table(rules, "Rules over the rounds, and losses after them", "rules", 3, "%.5g")
+    yield Table(steps_table(rows), "Evenness moved: each ε rule beside the next looser one", "steps", 3, "%.5g")
     yield Picture(frontier_figure(points, rules), "rules")
 
 

@@ -83,12 +83,12 @@ from solvers.allocation import AllocationProblem, group_clients
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem
 from solvers.weighting import ExclusionProblem
-from study import Picture, Study, Table, main
+from study import Picture, Rows, Study, Table, main
 
 DATA = {
     "two labels": {"partition": "two-label"},
-    "Dirichlet 0.5": {"partition": "dirichlet", "concentration": 0.5},
-    "Dirichlet 0.1": {"partition": "dirichlet", "concentration": 0.1},
+    "Dirichlet 0.5": {"partition": "dirichlet-prior", "concentration": 0.5},
+    "Dirichlet 0.1": {"partition": "dirichlet-prior", "concentration": 0.1},
 }
 
 #: Decisions that percentiles are among, and starts of the ways to a local optimum.
@@ -614,6 +614,7 @@ def results(setup):
     scale = setup.scale
     plan = {(data, split): (data, scale, split) for split in range(scale.splits) for data in scale.data}
     rows = pd.concat(setup.parts("splits", curse_of, plan).values(), ignore_index=True)
+    yield Rows(rows[rows["decided by"] != "on the way"], "splits")
     by_gap = curve(rows)
     for table, title, file in (
         (decisions(rows), "error of the update, percentile of random decisions", "decisions"),

@@ -41,7 +41,7 @@ from fedselect.selectors.base import SelectorBase, aggregate
 from fedselect.statistics import compare_means, half_width
 from solvers import solve
 from solvers.schedule import ScheduleProblem
-from study import Picture, Study, Table, main, select_without_training
+from study import Picture, Rows, Study, Table, main, select_without_training
 
 
 @dataclass(frozen=True)
@@ -187,7 +187,10 @@ def priced(name, n, size, rounds, horizons, draw):
 
 
 def prices(rows):
-    """Average variances over draws, with their ratios to the clairvoyant's; infinite where that is 0 in some draw."""
+    """Average variances over draws, with their ratios to the clairvoyant's; infinite where that is 0 in some draw.
+
+    The mean of the ratios stands beside the ratio of the means, which no single draw of small variance decides.
+    """
     theirs = baseline_values(rows, "planner", CLAIRVOYANT, ["availability", "draw"], "variance")
     with np.errstate(divide="ignore", invalid="ignore"):
         ratio = np.where(rows["variance"].to_numpy() == theirs, 1.0, rows["variance"].to_numpy() / theirs)
@@ -201,7 +204,11 @@ def prices(rows):
             | {"draws": len(part), "proved": int((part["status"] == "optimal").sum())}
         )
 
-    return by_cell(rows.assign(ratio=ratio), ["availability", "planner"], measure)
+    table = by_cell(rows.assign(ratio=ratio), ["availability", "planner"], measure)
+    best = table[table["planner"] == CLAIRVOYANT].set_index("availability")["variance"]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        table["ratio of means"] = table["variance"].to_numpy() / best[table["availability"]].to_numpy()
+    return table
 
 
 def losses(rows):
@@ -322,6 +329,7 @@ def results(setup):
     scale = setup.scale
     parts = setup.parts("draws", priced, draws(setup))
     rows = pd.concat(parts.values(), ignore_index=True)
+    yield Rows(rows, "draws")
     table = prices(rows)
     yield Table(table, f"Variance of the counts after {scale.rounds} rounds, by what the planner knows", "prices", 2)
     yield Picture(price_figure(table, scale.horizons), "prices")

@@ -9,6 +9,7 @@ Published numbers are CSV files in ``papers``; what compares is in ``comparison.
 from __future__ import annotations
 
 import argparse
+import dataclasses
 import itertools
 import json
 import math
@@ -42,6 +43,7 @@ from fedselect.experiments.running import build_selector, run_all
 from fedselect.measures import learning_curve, round_table
 from fedselect.rounds.engine import play
 from fedselect.rounds.scenario import World
+from fedselect.statistics import FEWEST
 from fedselect.terminal import progress_bar
 from solvers.benchmark.jobs import JobRunner
 from solvers.environment import commit, installed, processor
@@ -63,6 +65,13 @@ class Table(NamedTuple):
     number: str | None = None  #: format of the file's numbers, all digits if left out
 
 
+class Rows(NamedTuple):
+    """Rows of all units of replication, written as Parquet, so that pairs and intervals can be computed again."""
+
+    frame: pd.DataFrame
+    file: str
+
+
 class Picture(NamedTuple):
     """A figure among the results, and the name of its PNG file."""
 
@@ -77,7 +86,7 @@ class Study(NamedTuple):
     about: str
     quick: Any
     paper: Any
-    results: Callable[[Setup], Iterable[Table | Picture | str]]
+    results: Callable[[Setup], Iterable[Table | Rows | Picture | str]]
     datasets: tuple[str, ...] = ("digits",)
 
 
@@ -252,16 +261,19 @@ def _part(key, path, compute, *arguments):
 def cached(path, compute, *arguments):
     """Keep what a function returns in a file, so that it is computed once; return what the file says.
 
-    ``.csv`` holds a table, ``.npz`` a nested dictionary of arrays and JSON values.
+    ``.csv`` and ``.parquet`` hold a table, ``.npz`` a nested dictionary of arrays and JSON values.
     """
     if not path.exists():
         found = compute(*arguments)
         path.parent.mkdir(parents=True, exist_ok=True)
         if path.suffix == ".csv":
             write_atomically(path, found.to_csv(index=False).encode())
+        elif path.suffix == ".parquet":
+            write_atomically(path, found.to_parquet(index=False))
         else:
             save_checkpoint(path, found)
-    return pd.read_csv(path) if path.suffix == ".csv" else load_checkpoint(path)
+    readers = {".csv": pd.read_csv, ".parquet": pd.read_parquet}
+    return readers.get(path.suffix, load_checkpoint)(path)
 
 
 def curves(runs, panel, label, curve=FinishedRun.curve):
@@ -283,26 +295,58 @@ def select_without_training(scenario, selector, sizes=None):
     return play(build_selector(selector, scenario), world, scenario.rounds)
 
 
+def plan_of(scale, paper):
+    """Say the numbers of a plan, rounds, clients and seeds among them, and the paper's where they are others."""
+    theirs = vars(paper) if dataclasses.is_dataclass(paper) else getattr(paper, "_asdict", dict)()
+    ours = vars(scale) if dataclasses.is_dataclass(scale) else getattr(scale, "_asdict", dict)()
+    said = []
+    for name, value in ours.items():
+        if isinstance(value, bool) or not _is_plain(value):
+            continue
+        other = theirs.get(name, value)
+        beside = f" (paper's plan: {_plain(other)})" if other != value and _is_plain(other) else ""
+        said.append(f"{name.replace('_', ' ')} {_plain(value)}{beside}")
+    return f"plan: {', '.join(said) or 'one'}"
+
+
+def _is_plain(value):
+    """Return whether a value of a plan is a number, or some."""
+    return isinstance(value, int | float) or (
+        isinstance(value, tuple) and bool(value) and all(isinstance(each, int | float) for each in value)
+    )
+
+
+def _plain(value):
+    return " ".join(f"{each:g}" for each in value) if isinstance(value, tuple) else f"{value:g}"
+
+
 def run_study(study, out, *, paper=False, dataset=None, root=Path("data"), jobs=2, scale=None):
     """Run what is missing of a study, print and write its results, and return their folder below ``out``."""
     dataset = dataset or study.datasets[0]
     folder = out / f"{'paper' if paper else 'quick'}-{dataset}"
     folder.mkdir(parents=True, exist_ok=True)
+    print(f"{plan_of(scale or (study.paper if paper else study.quick), study.paper)}; data: {dataset}")
     verdicts = Counter()
     for result in study.results(Setup(scale or (study.paper if paper else study.quick), dataset, root, folder, jobs)):
         if isinstance(result, str):
             print(result)
+        elif isinstance(result, Rows):
+            rows = result.frame.drop(columns="run", errors="ignore")
+            rows.to_parquet(folder / f"{result.file}.parquet", index=False)
         elif isinstance(result, Picture):
             save_figure(result.figure, folder / f"{result.file}.png", result.dpi)
         else:
             frame = result.frame.drop(columns="run", errors="ignore")
-            verdicts.update(frame.get("verdict", ()))
+            verdicts.update(each for each in frame.get("verdict", ()) if isinstance(each, str) and each)
             if result.title is not None:
                 print_table(frame, result.title, result.digits)
             if result.file is not None:
                 frame.to_csv(folder / f"{result.file}.csv", index=False, float_format=result.number)
     if verdicts:
         print(f"verdicts: {', '.join(f'{cells} {verdict}' for verdict, cells in verdicts.most_common())}")
+    if verdicts["too few"]:
+        more = "" if paper else "; --paper has more, in hours"
+        print(f"too few: fewer than {FEWEST} seeds say nothing of chance, so such a cell is no evidence{more}")
     print(f"tables and figures: {folder}")
     return folder
 
@@ -311,7 +355,9 @@ def main(study, arguments=None):
     """Run a study as its script's command line says; a mistake of the user's is a sentence and exit code 2."""
     script = Path(sys._getframe(1).f_code.co_filename).stem
     parser = argparse.ArgumentParser(prog=f"{script}.py", description=study.about.partition("\n")[0])
-    parser.add_argument("--paper", action="store_true", help="the paper's settings; minutes if left out")
+    parser.add_argument(
+        "--paper", action="store_true", help="the paper's settings; three to thirty minutes if left out"
+    )
     parser.add_argument("--dataset", choices=study.datasets, help="what to train on; the first if left out")
     parser.add_argument("--root", type=Path, default=Path("data"), help="folder of the data sets' files")
     parser.add_argument("--out", type=Path, default=Path("studies") / script, help="runs, tables and figures")
@@ -319,6 +365,8 @@ def main(study, arguments=None):
     parser.add_argument("--gallery", type=Path, help="copy tables and figures there, with a line of provenance.csv")
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen, began = parser.parse_args(given), time.perf_counter()
+    # Progress comes a line a minute where stderr is no terminal: nothing for that long looks like a hang.
+    print(f"{script}: runs are kept in {chosen.out}; a study that is stopped continues", flush=True)
     try:
         options = {"paper": chosen.paper, "dataset": chosen.dataset, "root": chosen.root, "jobs": chosen.jobs}
         folder = run_study(study, chosen.out, **options)
@@ -357,14 +405,14 @@ def write_provenance(folder, command, seconds):
 
 
 def collect(folder, label, gallery, rows=200):
-    """Copy a finished study's figures and tables of at most ``rows`` rows, and give it a line of ``provenance.csv``.
+    """Copy a finished study's figures, Parquet files and tables of at most ``rows`` rows; add to ``provenance.csv``.
 
     The label stands before the name of every copy (``fedgs_table2.png``), unless the name is the label.
     """
     known = json.loads((folder / "provenance.json").read_text(encoding="utf-8"))
     gallery.mkdir(parents=True, exist_ok=True)
-    for file in sorted([*folder.glob("*.csv"), *folder.glob("*.png")]):
-        if file.suffix == ".png" or len(pd.read_csv(file)) <= rows:
+    for file in sorted(each for ending in ("csv", "png", "parquet") for each in folder.glob(f"*.{ending}")):
+        if file.suffix != ".csv" or len(pd.read_csv(file)) <= rows:
             stem = file.stem.replace("-", "_")
             shutil.copyfile(file, gallery / f"{stem if stem == label else f'{label}_{stem}'}{file.suffix}")
     row = {"study": label, "command": known["command"], "date": known["date"], "commit": known["commit"]}

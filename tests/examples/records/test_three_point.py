@@ -13,7 +13,7 @@ from examples.records.grey import grey_pattern, torus_symmetries
 from examples.records.interior import Iterate, iterates, residual
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
-from solvers.dispersion.relaxations.slice_form import Normal
+from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.dispersion.symmetry import closure
 from tests.solvers.dispersion.cases import random_problem, uniform_problem
 from tests.thoroughly import few_of
@@ -41,15 +41,15 @@ def test_never_below_the_optimum(seed):
     """Every iterate's bound is one; the last is as good as interior-point methods are."""
     rng = np.random.default_rng(seed)
     problem, group = symmetric_problem(rng)
-    normal = Normal.of(problem)
+    scaled = ScaledProblem.of(problem)
     given = averages(group, problem.size)
-    relaxation, bases = program(normal, given)
+    relaxation, bases = program(scaled, given)
     start = uniform_start(given)
     assert np.allclose(relaxation.equations @ start, relaxation.right)
-    best = normal.value(solve(problem, "brute-force").objective)
+    best = scaled.value(solve(problem, "brute-force").objective)
     bounds = []
     for point in iterates(relaxation, start):
-        bounds.append(certified(normal, given, relaxation, bases, point))
+        bounds.append(certified(scaled, given, relaxation, bases, point))
         primal = -float(relaxation.objective @ point.unknowns)
         assert bounds[-1] >= best
         assert bounds[-1] >= primal - 1e-6 * max(1.0, abs(primal))  # weak duality
@@ -63,7 +63,7 @@ def test_never_below_the_optimum(seed):
             point.rows + size * rng.normal(size=point.rows.size),
             [z + e + e.T for z, e in zip(point.matrices, noise, strict=True)],
         )
-        assert certified(normal, given, relaxation, bases, wild) >= best
+        assert certified(scaled, given, relaxation, bases, wild) >= best
 
 
 @pytest.mark.parametrize("seed", range(6))
@@ -71,9 +71,9 @@ def test_multipliers_of_the_rows_in_rational_arithmetic(seed):
     """Whatever they are, without the matrices: never below what they prove exactly, and hardly above."""
     rng = np.random.default_rng(seed)
     problem, group = symmetric_problem(rng, 7)
-    normal = Normal.of(problem)
+    scaled = ScaledProblem.of(problem)
     given = averages(group, problem.size)
-    relaxation, bases = program(normal, given)
+    relaxation, bases = program(scaled, given)
     size = 10.0 ** rng.integers(-3, 7)
     point = Iterate(
         uniform_start(given),
@@ -93,10 +93,10 @@ def test_multipliers_of_the_rows_in_rational_arithmetic(seed):
     ]  # an unknown lies between 0 and 1
     proved = sum(a * t for a, t in zip(exact(relaxation.constant), z, strict=True))
     proved -= sum(a * t for a, t in zip(exact(relaxation.right), y, strict=True)) + sum(min(x, 0) for x in left)
-    bound = certified(normal, given, relaxation, bases, point)
-    assert proved + Fraction(normal.error) <= bound <= proved + Fraction(normal.error + 1e-8 * (1 + size))
+    bound = certified(scaled, given, relaxation, bases, point)
+    assert proved + Fraction(scaled.error) <= bound <= proved + Fraction(scaled.error + 1e-8 * (1 + size))
     # What the objective's own rounding may be comes on top, however large it is stated.
-    assert certified(replace(normal, error=64.0), given, relaxation, bases, point) >= proved + 64
+    assert certified(replace(scaled, error=64.0), given, relaxation, bases, point) >= proved + 64
 
 
 @pytest.mark.parametrize("seed", few_of(range(12), 4))
@@ -112,7 +112,7 @@ def test_a_selection_is_feasible():
     for _ in range(20):
         problem, group = symmetric_problem(rng)
         given = averages(group, problem.size)
-        relaxation, _ = program(Normal.of(problem), given)
+        relaxation, _ = program(ScaledProblem.of(problem), given)
         s = np.zeros(problem.n)
         s[rng.permutation(problem.n)[: problem.size]] = 1
         t = np.array([s[group[:, triple]].prod(axis=1).mean() for triple in given.members])
@@ -142,8 +142,8 @@ def test_tighter_than_the_doubly_nonnegative_bound():
     assert optimum <= symmetric.bound < solve(problem, "dnn", cuts=0).bound
     plain = uniform_problem(12, 4)
     assert solve(plain, "three-point").bound <= solve(plain, "dnn", cuts=0).bound + 1e-6
-    normal = Normal.of(problem)
-    relaxation, _ = program(normal, averages(closure(problem, torus_symmetries(5, 5)), 9))
+    scaled = ScaledProblem.of(problem)
+    relaxation, _ = program(scaled, averages(closure(problem, torus_symmetries(5, 5)), 9))
     *_, point = iterates(relaxation, uniform_start(averages(closure(problem, torus_symmetries(5, 5)), 9)))
     assert abs(residual(relaxation, point)).max() < 1e-9
 

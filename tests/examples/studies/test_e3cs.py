@@ -82,6 +82,8 @@ def test_the_papers_own_numbers_agree_with_the_paper(dataset):
     np.testing.assert_allclose(orders["tau"].dropna(), 1)
     assert orders["tau"].isna().sum() == (dataset == "cifar10")  # FedProx, non-iid: nobody reaches 65 %
     assert (orders["paper's order"] == orders["our order"]).all()
+    assert set(orders["verdict"].dropna()) <= {"agrees", "not beyond chance"}
+    assert set(e3cs.orders(rows[rows["seed"] < 2], dataset)["verdict"]) == {"too few"}
 
 
 @pytest.mark.thorough

@@ -14,9 +14,9 @@ from study import run_study
 
 
 def test_every_rule_meets_the_same_split():
-    """Seven arms a split, under one seed for data, availability and batches, and no more than a second a decision."""
+    """Seven arms a split, DivFL's three in another federation, one seed for all, at most a second a decision."""
     planned = study.plans(SimpleNamespace(scale=study.QUICK))
-    assert len(planned) == 7 * 20
+    assert len(planned) == (7 + 3) * 20
     for (_, _, _, split, _), run in planned.items():
         assert (run.seed, run.data.options["seed"], run.time_limit) == (split, split, 1.0)
     arms = {(paper, method): run.selector.options.get("method") for (paper, _, method, *_), run in planned.items()}

@@ -61,7 +61,7 @@ def test_gaps_are_of_whole_runs():
 
 @pytest.mark.thorough
 def test_a_tiny_study_writes_everything(tmp_path, capsys):
-    data = Choice("digits", {"n_clients": 16, "partition": "dirichlet"})
+    data = Choice("digits", {"n_clients": 16, "partition": "dirichlet-prior"})
     regimes = (
         fedgs("small", data=data, clients_per_round=3),
         ca_fed("small", 1.0, data, TrainingSettings()),

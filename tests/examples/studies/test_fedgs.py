@@ -17,6 +17,8 @@ from fedselect.data import load_data
 from fedselect.experiments import Choice
 from study import run_study
 
+GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
+
 TINY = fedgs.Plan(rounds=3, seeds=2, sizes=2, count_rounds=10, rates=(0.1,))
 
 
@@ -76,12 +78,32 @@ def test_a_reading_is_judged_by_the_mode_that_it_was_not_chosen_by():
     )
     fits = fedgs.readings(runs, paper)
     assert len(fits) == 2 * 2 * 2 * 2
+    # A cell that one M alone has changes nothing.
+    alone = {"draw": 0, "seed": 0, "m": 6, "method": "FedGS α=5", "best_loss": 9.0, "best_loss_plotted": 9.0}
+    more = pd.concat([runs, pd.DataFrame([alone | {"mode": mode} for mode in ("IDL", "LN")])])
+    theirs = paper | {("IDL", "FedGS α=5"): 1.0, ("LN", "FedGS α=5"): 1.0}
+    pd.testing.assert_frame_equal(fedgs.readings(more, theirs), fits)
     found = fedgs.held_out(fits).set_index("left out")
     assert found["M"].eq(10).all()
     assert found["T"].eq("all").all()
     assert found["duplicates"].to_dict() == {"IDL": "once", "LN": "as drawn"}
     assert found["apart in it"].to_dict() == pytest.approx({"IDL": 0.2, "LN": 0.3})
     assert found["least"].to_dict() == pytest.approx({"IDL": 0.1, "LN": 0.0})
+
+
+def test_the_gallerys_common_cells_follow_from_its_other_files():
+    results = pd.read_csv(GALLERY / "fedgs_results.csv")
+    table = results[results["table"] == "Table 2"].set_index(["method", "mode"])
+    instead = {"MDSample": "MDSample, once each", "FedProx μ=0.01": "FedProx μ=0.01, among all"}
+    both = ["UniformSample", "MDSample", "Power-of-Choice", "FedProx μ=0.01", "FedGS α=0", "FedGS α=1"]
+    common = pd.read_csv(GALLERY / "fedgs_common_cells.csv").set_index("M")
+    readings = pd.read_csv(GALLERY / "fedgs_readings.csv").set_index(["M", "T", "duplicates", "FedProx among"])
+    for mode in ("IDL", "LN", "SLN", "LDF", "MDF"):
+        apart = [
+            abs(table.loc[(instead.get(name, name), mode), "ours"] - table.loc[(name, mode), "paper"]) for name in both
+        ]
+        assert common.loc[6, mode] == pytest.approx(sum(apart) / 6, rel=1e-4)
+        assert common.loc[10, mode] == pytest.approx(readings.loc[(10, "all", "once", "all"), mode], rel=1e-4)
 
 
 @pytest.mark.thorough

@@ -232,7 +232,7 @@ def test_a_model_of_ten_rounds_on_is_trained_for_ten():
     from fedselect.selectors import Uniform
     from fedselect.training.fedavg import FedAvg
 
-    federation = digits(n_clients=20, seed=3, partition="dirichlet", concentration=0.5)
+    federation = digits(n_clients=20, seed=3, partition="dirichlet-prior", concentration=0.5)
     loop = FedAvg(federation, Uniform(2), ideal(federation, 3), seed=3)
     for _ in range(2):
         loop.step(evaluate=False)

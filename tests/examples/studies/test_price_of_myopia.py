@@ -107,6 +107,7 @@ def test_ratios_are_paired_by_draw():
     table = study.prices(rows).set_index(["availability", "planner"])
     assert table.loc[("A", "round by round"), "of clairvoyant's"] == pytest.approx((1.5 + 2) / 2)
     assert table.loc[("B", "round by round"), "of clairvoyant's"] == np.inf
+    assert table["ratio of means"].tolist() == pytest.approx([11 / 6, 1, 3, 1])
     assert (table.xs("clairvoyant", level=1)["of clairvoyant's"] == 1).all()
 
 

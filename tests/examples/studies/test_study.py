@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+from collections import namedtuple
 from dataclasses import replace
 from types import SimpleNamespace
 
@@ -15,7 +16,19 @@ from matplotlib.figure import Figure
 from comparison import beside_paper, by_cell, long_form, print_table
 from fedselect.errors import ConfigError, RunError
 from fedselect.experiments import Choice, Experiment, build_scenario, run_folder
-from study import Picture, Setup, Study, Table, Trial, cached, curves, run_study, select_without_training, widened
+from study import (
+    Picture,
+    Setup,
+    Study,
+    Table,
+    Trial,
+    cached,
+    curves,
+    plan_of,
+    run_study,
+    select_without_training,
+    widened,
+)
 from tests.thoroughly import few_of
 
 
@@ -68,10 +81,22 @@ def test_results_are_printed_and_written_in_their_order(tmp_path, capsys):
 def test_verdicts_of_all_tables_are_counted_at_the_end(tmp_path, capsys):
     def results(setup):
         yield Table(pd.DataFrame({"verdict": ["agrees", "too few", "agrees"]}), "Printed")
-        yield Table(pd.DataFrame({"verdict": ["too few", "agrees", "lower"]}), file="written")
+        yield Table(pd.DataFrame({"verdict": ["too few", "agrees", "lower", "", None]}), file="written")
 
     run_study(Study("About.", None, None, results), tmp_path)
-    assert capsys.readouterr().out.splitlines()[-2] == "verdicts: 3 agrees, 2 too few, 1 lower"
+    *_, counted, few, _ = capsys.readouterr().out.splitlines()
+    assert counted == "verdicts: 3 agrees, 2 too few, 1 lower"
+    assert few == (
+        "too few: fewer than 3 seeds say nothing of chance, so such a cell is no evidence; --paper has more, in hours"
+    )
+
+
+def test_a_plan_is_said_beside_the_papers():
+    Scale = namedtuple("Scale", "n_clients rounds seeds model is_tuned")
+    quick, paper = Scale(250, 300, (1, 2), "mlp", True), Scale(250, 2000, (1, 2, 3), "cnn", False)
+    assert plan_of(quick, paper) == (
+        "plan: n clients 250, rounds 300 (paper's plan: 2000), seeds 1 2 (paper's plan: 1 2 3)"
+    )
 
 
 def test_verdicts():
@@ -195,7 +220,7 @@ def test_runs_are_measured_by_their_labels(tmp_path):
 
 def test_rounds_without_training_are_those_of_the_trained_run(tmp_path):
     pytest.importorskip("torch")
-    data, there = Choice("digits", {"n_clients": 12, "partition": "dirichlet"}), Choice("lognormal")
+    data, there = Choice("digits", {"n_clients": 12, "partition": "dirichlet-prior"}), Choice("lognormal")
     trained = Experiment(rounds=5, seed=3, clients_per_round=3, data=data, availability=there, selector=Choice("fedgs"))
     (run,) = Setup(None, "digits", tmp_path, tmp_path).run([trained])
     played = select_without_training(build_scenario(trained), trained.selector)

@@ -1,0 +1,1 @@
+"""An app as Flower makes it for PyTorch."""

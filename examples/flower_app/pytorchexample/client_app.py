@@ -1,0 +1,39 @@
+"""The client app."""
+
+from flwr.app import ArrayRecord, Context, Message, MetricRecord, RecordDict
+from flwr.clientapp import ClientApp
+
+from pytorchexample.task import Net, load_data
+from pytorchexample.task import test as test_fn
+from pytorchexample.task import train as train_fn
+
+app = ClientApp()
+
+
+@app.train()
+def train(msg: Message, context: Context):
+    """Train the model on local data."""
+    model = Net()
+    model.load_state_dict(msg.content["arrays"].to_torch_state_dict())
+    partition_id, num_partitions = context.node_config["partition-id"], context.node_config["num-partitions"]
+    trainloader, _ = load_data(partition_id, num_partitions, context.run_config["batch-size"])
+    train_loss = train_fn(model, trainloader, context.run_config["local-epochs"], msg.content["config"]["lr"])
+    metrics = {"train_loss": train_loss, "num-examples": len(trainloader.dataset)}
+    content = RecordDict({"arrays": ArrayRecord(model.state_dict()), "metrics": MetricRecord(metrics)})
+    return Message(content=content, reply_to=msg)
+
+
+@app.evaluate()
+def evaluate(msg: Message, context: Context):
+    """Evaluate the model on local data."""
+    model = Net()
+    model.load_state_dict(msg.content["arrays"].to_torch_state_dict())
+    partition_id, num_partitions = context.node_config["partition-id"], context.node_config["num-partitions"]
+    _, testloader = load_data(partition_id, num_partitions, context.run_config["batch-size"])
+    eval_loss, eval_acc = test_fn(model, testloader)
+    metrics = {
+        "eval_loss": eval_loss,
+        "eval_acc": eval_acc,
+        "num-examples": len(testloader.dataset),
+    }
+    return Message(content=RecordDict({"metrics": MetricRecord(metrics)}), reply_to=msg)

@@ -1,0 +1,82 @@
+"""Rows of single splits that the gallery publishes: every interval of its tables follows from them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pandas as pd
+import pytest
+from scipy import stats
+
+pytest.importorskip("torch")
+pytest.importorskip("pyarrow")
+
+import bounds
+import frontier
+
+GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
+
+#: Published tables have five digits.
+DIGITS = 1e-4
+
+
+def read(name):
+    """Read the rows and nothing else."""
+    return pd.read_parquet(GALLERY / f"{name}.parquet")
+
+
+def interval(values):
+    """Compute Student's t by hand: mean, and half the 95 % interval."""
+    values = np.asarray(values, dtype=float)
+    return values.mean(), stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
+
+
+def same(table, file):
+    """Assert that a study's own function gives the published table."""
+    pd.testing.assert_frame_equal(table, pd.read_csv(GALLERY / file), check_dtype=False, rtol=DIGITS, atol=1e-12)
+
+
+def test_frontier():
+    rows, table = read("frontier_splits"), pd.read_csv(GALLERY / "frontier_rules.csv").set_index("rule")
+    same(frontier.rules_table(rows), "frontier_rules.csv")
+    losses = rows.pivot(index="split", columns="rule", values="loss")
+    assert losses.shape == (20, len(table))
+    for rule, row in table.iterrows():
+        assert interval(losses[rule]) == pytest.approx((row["loss"], row["± loss"]), rel=DIGITS)
+        apart = interval(losses[rule] - losses["uniform"])
+        assert apart == pytest.approx((row["loss, to uniform's"], row["± loss, to uniform's"]), rel=DIGITS, abs=1e-9)
+
+
+def test_frontiers_steps():
+    rows = read("frontier_splits")
+    same(frontier.steps_table(rows), "frontier_steps.csv")
+    table = pd.read_csv(GALLERY / "frontier_steps.csv").set_index(["rule", "to"])
+    assert len(table) == 3
+    for (tight, loose), row in table.iterrows():
+        for column in ("variance", "distance", "loss", "worst tenth"):
+            values = rows.pivot(index="split", columns="rule", values=column)
+            assert interval(values[tight] - values[loose]) == pytest.approx(
+                (row[column], row[f"± {column}"]), rel=DIGITS
+            )
+
+
+def test_bounds():
+    weights, allocations, cutoffs = (read(f"bounds_{name}") for name in ("weights", "allocations", "cutoffs"))
+    same(bounds.beside_unbiased(weights), "bounds_weights.csv")
+    ranks = pd.read_csv(GALLERY / "bounds_ranks.csv").set_index(["theorem", "bound"])
+    for theorem, rows in (("FedSS", allocations), ("FedAU", cutoffs)):
+        found = rows.groupby("split").apply(lambda part: stats.spearmanr(part["bound"], part["error"])[0])
+        row = ranks.loc[(theorem, "bound")]
+        assert len(found) == row["splits"] == 20
+        assert interval(found) == pytest.approx((row["rank correlation"], row["±"]), rel=DIGITS)
+    errors = weights.pivot(index="split", columns="method", values="error")
+    for row in pd.read_csv(GALLERY / "bounds_weights.csv").to_dict("records"):
+        ratio = interval(errors[row["method"]] / errors[bounds.UNBIASED])
+        assert ratio == pytest.approx((row["of Unbiased's"], row["±"]), rel=DIGITS, abs=1e-9)
+    for name, rows in (("allocations", allocations), ("cutoffs", cutoffs)):
+        table = pd.read_csv(GALLERY / f"bounds_{name}.csv").set_index("method")
+        for method, part in rows.groupby("method"):
+            row = table.loc[method]
+            assert interval(part["error"]) == pytest.approx((row["error"], row["± error"]), rel=DIGITS)
+            assert interval(part["bound"]) == pytest.approx((row["bound"], row["± bound"]), rel=DIGITS)
