@@ -38,7 +38,8 @@ extensions = [
 exclude_patterns = ["_build", "**/_draft*", "examples/*.ipynb", "examples/*.py", "examples/*.zip"]
 templates_path = ["_templates"]
 nitpicky = False
-suppress_warnings = ["config.cache", "mystnb.unknown_mime_type"]
+# Scripts of studies are no pages; some are called as the example of their paper is.
+suppress_warnings = ["config.cache", "mystnb.unknown_mime_type", "sphinx_gallery.duplicate_filename"]
 
 # -- pages -------------------------------------------------------------------------------------------------------------
 myst_enable_extensions = ["amsmath", "colon_fence", "deflist", "dollarmath", "fieldlist"]
@@ -49,6 +50,10 @@ nb_execution_timeout = 600  # a busy machine gives a cell a tenth of a core
 nb_execution_raise_on_error = True
 nb_execution_show_tb = True
 nb_merge_streams = True
+if tags.has("quick"):  # noqa: F821  (Sphinx provides it)
+    # `make docs-quick`: text, links and references in a minute; code and examples are shown, and not executed.
+    nb_execution_mode = "off"
+    suppress_warnings += ["myst-nb.lexer"]
 
 # -- reference ---------------------------------------------------------------------------------------------------------
 autosummary_generate = True
@@ -71,6 +76,7 @@ sphinx_gallery_conf = {
     "capture_repr": (),  # what an example shows it prints
     "abort_on_example_error": True,
     "write_computation_times": False,  # its pages fetch scripts from elsewhere
+    "plot_gallery": not tags.has("quick"),  # noqa: F821
 }
 
 # -- the site ----------------------------------------------------------------------------------------------------------

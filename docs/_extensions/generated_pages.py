@@ -18,6 +18,9 @@ from docutils import nodes
 from sphinx.application import Sphinx
 from sphinx.transforms.post_transforms import SphinxPostTransform
 
+from solvers.options import annotation_of, default_in_words, describe_type
+from solvers.registry import Method
+
 #: The modules whose `__all__` is public, package by package; everything else may change without notice.
 API = {
     "solvers": (
@@ -105,12 +108,13 @@ def _bars(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list
 def _write(app: Sphinx) -> None:
     folder = Path(app.srcdir) / "reference" / "generated"
     (folder / "api").mkdir(parents=True, exist_ok=True)
-    pages = {"commands": _commands(), "methods": _methods(), "parts": _parts(), "errors": _errors()}
+    pages = {"commands": _commands(Path(app.srcdir)), "methods": _methods(), "parts": _parts(), "errors": _errors()}
     pages |= {f"api-{package}": _api(package) for package in API}
     teaching = _teaching_pages(Path(app.srcdir))
     pages |= {f"api/{path}": _symbol(path, what, teaching) for _, path, what in _public()}
     texts = {f"{name}.md": "\n".join(lines) + "\n" for name, lines in pages.items()}
-    tables = {"proved_at_one_second": _proved, "proved_of_common": _common, "what_gaps_did": _gaps}
+    tables = {"proved_at_one_second": _proved, "proved_of_common": _common, "primal": _primal, "what_gaps_did": _gaps}
+    tables["simulators"] = _simulators
     texts |= {f"{name}.csv": table(Path(app.srcdir)) for name, table in tables.items()}
     for name, text in texts.items():
         page = folder / name
@@ -118,37 +122,46 @@ def _write(app: Sphinx) -> None:
             page.write_text(text, encoding="utf-8")
 
 
-def _commands() -> Iterator[str]:
-    from typer.main import get_command
-
-    from fedselect.cli import app
+def _commands(docs: Path) -> Iterator[str]:
+    from fedselect.cli import command
 
     yield "# Commands"
     yield "\nGenerated from the command line itself; `fedselect COMMAND --help` prints the same.\n"
-    yield from _command(get_command(app), ["fedselect"])
+    blocks = [
+        block for page in sorted(docs.glob("*/*.md")) for block in _SHELL.findall(page.read_text(encoding="utf-8"))
+    ]
+    shown = [line for block in blocks for line in block.replace("\\\n", " ").splitlines()]
+    yield from _command(command(), ["fedselect"], shown)
 
 
-def _command(command: click.Command, path: list[str]) -> Iterator[str]:
+def _command(command: click.Command, path: list[str], shown: list[str]) -> Iterator[str]:
     children = getattr(command, "commands", None)
     if children is not None:
         for name in sorted(children):
-            yield from _command(children[name], [*path, name])
+            yield from _command(children[name], [*path, name], shown)
         return
     context = click.Context(command, info_name=" ".join(path))
     yield f"\n## {' '.join(path)}\n"
     yield _sentence(command.help)
     yield f"\n```text\n{command.get_usage(context)}\n```\n"
+    examples = [" ".join(line.split("#")[0].split()) for line in shown if line.split()[: len(path)] == path]
+    if examples:
+        yield f"For example:\n\n```sh\n{examples[0]}\n```\n"
     rows = [_row(parameter, context) for parameter in command.params if not getattr(parameter, "hidden", False)]
     if rows:
         yield "| argument or option | what it is | default |\n|---|---|---|"
         yield from rows
 
 
+#: Blocks of shell on a page.
+_SHELL = re.compile(r"^```sh\n(.*?)^```", re.MULTILINE | re.DOTALL)
+
+
 def _row(parameter: click.Parameter, context: click.Context) -> str:
     names = parameter.opts + parameter.secondary_opts
     shown = ", ".join(f"`{name}`" for name in names) if isinstance(parameter, click.Option) else f"`{parameter.name}`"
     default = parameter.get_default(context)
-    empty = default is None or default == [] or default == () or default is False or callable(default)
+    empty = default is None or default in ([], (), "") or default is False or callable(default)
     return f"| {shown} | {_cell(getattr(parameter, 'help', '') or '')} | {'' if empty else f'`{_plain(default)}`'} |"
 
 
@@ -161,16 +174,36 @@ def _methods() -> Iterator[str]:
     yield "# Methods"
     yield "\nEvery method that is registered, by problem. Options are keyword arguments of `solve` and `--option` of"
     yield "`fedselect solve`.\n"
+    told: set[Any] = set()  # a method of a base class is one of its subclasses, too
     for problem in Problem.types():
         entries = methods(problem)
         if not entries:
             continue
         yield f"\n## {problem.__name__}\n"
-        yield "| method | kind | what it does | options and defaults |\n|---|---|---|---|"
+        yield "| method | kind | what it does |\n|---|---|---|"
         for entry in entries:
-            options = ", ".join(f"`{name}={_plain(value)}`" for name, value in entry.options.items())
             needs = f" Needs `{entry.install}`." if entry.requires else ""
-            yield f"| `{entry.name}` | {entry.kind} | {_cell(entry.summary)}{needs} | {options} |"
+            yield f"| `{entry.name}` | {entry.kind} | {_cell(entry.summary)}{needs} |"
+        options = [row for entry in entries if entry.function not in told for row in _options(entry)]
+        if any(entry.options and entry.function in told for entry in entries):
+            yield "\nOptions of methods that another problem has, too, are listed there, above."
+        told |= {entry.function for entry in entries}
+        if options:
+            yield "\n| method | option | accepted | default | what it is |\n|---|---|---|---|---|"
+            yield from options
+
+
+def _options(method: Method) -> Iterator[str]:
+    """A row for each option of a method: type and default of its signature, meaning of its docstring."""
+    from numpydoc.docscrape import NumpyDocString
+
+    told = NumpyDocString(inspect.getdoc(method.function) or "")["Parameters"]
+    meanings = {name: " ".join(each.desc) for each in told for name in each.name.split(", ")}
+    for name, default in method.options.items():
+        kind = annotation_of(method.function, name)
+        accepted = "anything" if kind is None else describe_type(kind)
+        cells = f"{_cell(accepted)} | `{_plain(default_in_words(default))}` | {_cell(meanings.get(name, ''))}"
+        yield f"| `{method.name}` | `{name}` | {cells} |"
 
 
 def _public() -> Iterator[tuple[str, str, Any]]:
@@ -311,6 +344,24 @@ def _common(docs: Path) -> str:
     return _csv(table)
 
 
+def _primal(docs: Path) -> str:
+    """Primal integral of each solver in the rounds that it takes, with and without its start, beside `auto`."""
+    import pandas as pd
+
+    rows = pd.read_parquet(sorted(docs.glob("benchmarks/*/selection.parquet"))[-1])
+    rows = rows[~rows.verdict.isin(["refused", "missing"]) & (rows.time_limit == 1.0)]
+    wide = rows.pivot_table(index="instance", columns="method", values="primal_integral")
+    table = [("method", "rounds", "primal integral, ms", "with the start", "`auto` there, ms")]
+    for method in dict.fromkeys(rows.method):
+        there = wide[method].dropna().index
+        own, ours = wide.loc[there, method].mean(), wide.loc[there, "auto"].mean()
+        started = method.partition(":")[0] in ("cp-sat", "milp", "scip", "gurobi", "cplex")
+        values = [own, own + wide.loc[there, "local-search"].mean()] if started else [own]
+        cells = [f"**{1e3 * each:.2f}**" if each < ours else f"{1e3 * each:.2f}" for each in values]
+        table.append((f"`{method}`", str(len(there)), cells[0], cells[-1] if started else "–", f"{1e3 * ours:.2f}"))
+    return _csv(table)
+
+
 def _gaps(docs: Path) -> str:
     """What each heuristic of the study of exact selection missed, and what came of it."""
     with (docs / "gallery" / "exact_vs_heuristic_table.csv").open(encoding="utf-8") as stream:
@@ -324,6 +375,48 @@ def _gaps(docs: Path) -> str:
             gap = float(row["gap %"])
             shown = f"{gap:.2g} %" if gap >= 0.001 else "< 0.001 %"
             table.append((f"{row['paper']}, {row['regime']}", row["decided by"], shown, *told))
+    return _csv(table)
+
+
+#: Cases and engines of the same-work benchmark: what the page calls them, and their names in its table.
+SIMULATED = {
+    "linear, 10 of 100": "linear",
+    "linear, 100 of 1 000": "many",
+    "MLP, 10 of 100": "mlp",
+    "CNN, 5 of 40": "cnn",
+    "ResNet-18, 8 of 20": "resnet",
+}
+SIMULATORS = {
+    "plain loop": "plain",
+    "fedselect": "fedselect",
+    "Flower, in process": "flower",
+    "Flower, on Ray": "flower_ray",
+    "pfl": "pfl",
+    "fluke": "fluke",
+    "FLGo": "flgo",
+    "FedJAX": "fedjax",
+    "BlazeFL": "blazefl",
+}
+
+
+def _simulators(docs: Path) -> str:
+    """Milliseconds a round of each engine that did the same work, and how many times fedselect's; the best is bold."""
+    with (docs / "benchmarks" / "simulators.csv").open(encoding="utf-8") as stream:
+        rows = {(row["case"], row["cores"], row["engine"]): row for row in csv.DictReader(stream)}
+    engines = {name: key for name, key in SIMULATORS.items() if any(place[2] == key for place in rows)}
+    table = [("case", "cores", *engines)]
+    for case, short in SIMULATED.items():
+        for cores in ("1", "2"):
+            found = {key: rows.get((short, cores, key), {"counts": "no"}) for key in engines.values()}
+            times = {key: float(row["round_ms"]) for key, row in found.items() if row["counts"] == "yes"}
+            cells = dict.fromkeys(found, "–")
+            for key, took in times.items():
+                ratio = f" ({float(found[key]['of_fedselect']):.3g}×)" if key != "fedselect" else ""
+                cells[key] = f"{took:.3g}{ratio}"
+                if took == min(times.values()):
+                    cells[key] = f"**{cells[key]}**"
+            if times:
+                table.append((case, cores, *cells.values()))
     return _csv(table)
 
 
