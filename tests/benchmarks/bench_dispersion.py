@@ -29,7 +29,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from fedselect.data.partitions import dirichlet, two_label
+from fedselect.data.partitions import dirichlet_prior, two_label
 from graphs import dependency_graph, distances, similarity
 from solvers import Solution, solve
 from solvers.dispersion import DispersionProblem, read_mdplib
@@ -53,7 +53,9 @@ def graph(kind: str, clients: int, seed: int = 0) -> np.ndarray:
     rng = np.random.default_rng(seed)
     labels = np.repeat(np.arange(10), max(6000, 6 * clients))
     parts = (
-        two_label(labels, clients, rng) if kind == "two-label" else dirichlet(labels, clients, rng, concentration=1.75)
+        two_label(labels, clients, rng)
+        if kind == "two-label"
+        else dirichlet_prior(labels, clients, rng, concentration=1.75)
     )
     shares = np.array([np.bincount(labels[part], minlength=10) / len(part) for part in parts])
     return distances(dependency_graph(similarity(shares), preset="reference"))

@@ -38,7 +38,8 @@ from fedselect.training.settings import TrainingSettings, one_thread  # noqa: E4
 from solvers import solve  # noqa: E402
 
 #: Options of FedGS by label.
-VARIANTS = {"default": {}, "local-search": {"method": "local-search"}, "local-search again": {"method": "local-search"}}
+PAIRS, SWAPS = {"scale": "pairs"}, {"method": "local-search", "scale": "pairs"}
+VARIANTS = {"default": PAIRS, "local-search": SWAPS, "local-search again": SWAPS}
 
 
 def timed(selector):
@@ -137,7 +138,7 @@ def main() -> None:
     if given.out and given.out.exists():
         with given.out.open(newline="") as stream:
             table = [{key: _number(value) for key, value in row.items()} for row in csv.DictReader(stream)]
-    data = load_data("letters", n_clients=given.clients, partition="dirichlet", concentration=0.1)
+    data = load_data("letters", n_clients=given.clients, partition="dirichlet-prior", concentration=0.1)
     for label in list(VARIANTS)[:2]:
         played(label, data, given, 0, 2)
     for seed in range(given.seeds):

@@ -36,7 +36,7 @@ import numpy as np
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
-from fedselect.data.partitions import dirichlet
+from fedselect.data.partitions import dirichlet_prior
 from graphs import dependency_graph, distances, similarity
 from solvers import Solution, solve
 from solvers.dispersion import DispersionProblem, Memory, PointDispersionProblem
@@ -52,7 +52,7 @@ def holdings(share: str, n_clients: int, rng: np.random.Generator) -> np.ndarray
         labels = rng.permutation(np.arange(2 * n_clients) % CLASSES).reshape(n_clients, 2)
         return np.eye(CLASSES)[labels].mean(axis=1)
     labels = np.repeat(np.arange(CLASSES), 60 * n_clients // CLASSES + 1)
-    parts = dirichlet(labels, n_clients, rng, concentration=float(share) * CLASSES)
+    parts = dirichlet_prior(labels, n_clients, rng, concentration=float(share) * CLASSES)
     return np.array([np.bincount(labels[part], minlength=CLASSES) / len(part) for part in parts])
 
 

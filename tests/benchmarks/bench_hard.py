@@ -65,7 +65,7 @@ def points(p: np.ndarray, m: int) -> DispersionProblem:
 
 
 def sphere(dimension: int, m: int, seed: int, n: int = 100) -> DispersionProblem:
-    """Normal vectors scaled to radius 50."""
+    """ScaledProblem vectors scaled to radius 50."""
     p = np.random.default_rng(seed).normal(size=(n, dimension))
     return points(50 * p / np.linalg.norm(p, axis=1)[:, None], m)
 

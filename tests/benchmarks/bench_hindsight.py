@@ -38,7 +38,7 @@ RULES = {
     "e3cs": ("e3cs", {}),
     "f3ast": ("f3ast", {}),
     "cs-ucb-q": ("cs-ucb-q", {}),
-    "fedgs": ("fedgs", {"method": "local-search"}),
+    "fedgs": ("fedgs", {"method": "local-search", "scale": "pairs"}),
     "rolling, fewest turns": ("rolling", {"horizon": 1}),
     "rolling 10, rates": ("rolling", {}),
     "rolling 10, persistent": ("rolling", {"forecast": "persistent"}),
@@ -58,7 +58,7 @@ def main() -> None:
     found: dict[str, dict[str, list[tuple[float, float]]]] = {label: {model: [] for model in models} for label in RULES}
     for model in models:
         for seed in range(given.seeds):
-            data = digits(n_clients=given.clients, partition="dirichlet", concentration=0.3, seed=seed)
+            data = digits(n_clients=given.clients, partition="dirichlet-prior", concentration=0.3, seed=seed)
             there = AVAILABILITY.build(model, data, seed)
             scenario = Scenario(data.sizes, there, seed=seed, size=given.size, rounds=given.rounds, data=data)
             for label, (name, options) in RULES.items():

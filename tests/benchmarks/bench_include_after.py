@@ -35,9 +35,9 @@ def play(arm: str, seed: int, rounds: int) -> list[float]:
     experiment = Experiment.from_tables(
         {
             "experiment": {"name": "wait", "rounds": rounds, "clients_per_round": 5, "seed": seed},
-            "data": {"name": "digits", "n_clients": 40, "partition": "dirichlet", "concentration": 0.3},
+            "data": {"name": "digits", "n_clients": 40, "partition": "dirichlet-prior", "concentration": 0.3},
             "availability": {"name": "lognormal"},
-            "selector": {"name": "fedgs", "method": "local-search", **ARMS[arm]},
+            "selector": {"name": "fedgs", "method": "local-search", "scale": "pairs", **ARMS[arm]},
             "training": {"model": "linear", "learning_rate": 0.1, "local_steps": 10, "batch_size": 10},
         }
     )

@@ -109,7 +109,7 @@ def simulated(m: int, rounds: int, kind: str) -> dict[str, Any]:
         points = Points(rng.random((clients, 10)))
     else:
         points = Points(rng.dirichlet(np.full(10, 0.3), clients), "hellinger")
-    selector = FedGS(m, distances=points, time_limit=1.5)
+    selector = FedGS(m, distances=points, scale="pairs", time_limit=1.5)
     statuses, gaps = [], []
 
     def told() -> Iterator[Any]:

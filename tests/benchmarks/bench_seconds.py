@@ -57,7 +57,7 @@ RULES: dict[str, tuple[str, dict[str, Any]]] = {
 DEVICES = ("constant", "lognormal", "tiers")
 #: Accuracies to reach, near and far.
 TARGETS = {"digits": (0.80, 0.90), "letters": (0.25, 0.35)}
-LOCAL: dict[str, Any] = {"method": "local-search"}
+LOCAL: dict[str, Any] = {"method": "local-search", "scale": "pairs"}
 CLIENTS, SIZE, HORIZON, EVERY = 60, 10, 900.0, 60
 CLOCK = {"policy": "deadline", "deadline": 6.0, "links": "shared-uplink", "model_bytes": 500_000, "jitter": 0.2}
 TRAINING = {
@@ -71,7 +71,7 @@ def federation_of(data: str, seed: int) -> Federation:
     if data == "digits":
         return digits(n_clients=CLIENTS, partition="two-label", seed=seed)
     options = {"concentration": 0.5, "images": 12_000, "test_images": 520, "noise": 0.05}
-    return letters(n_clients=CLIENTS, partition="dirichlet", seed=seed, **options)  # type: ignore[arg-type]
+    return letters(n_clients=CLIENTS, partition="dirichlet-prior", seed=seed, **options)  # type: ignore[arg-type]
 
 
 def row_of(data: str, devices: str, label: str, seed: int, federation: Federation) -> dict[str, Any]:
