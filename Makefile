@@ -1,11 +1,11 @@
 # Two commands for a fresh machine with Python 3.11 (or newer) and make:
 #   make demo    environment, installation, the main job
-#   make test    environment, installation, all tests
+#   make test    environment, installation, the tests
 PYTHON ?= $(shell command -v python3.11 || command -v python3)
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 
-.PHONY: demo test coverage lint docs clean
+.PHONY: demo test coverage lint docs docs-quick clean
 
 demo: $(VENV)/.installed
 	$(BIN)/fedselect compare examples/demo.toml --seeds 0-2 --jobs 2 --out runs --report demo-report
@@ -25,6 +25,13 @@ lint: $(VENV)/.installed
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	@command -v chromium >/dev/null && chromium --headless --no-sandbox --no-pdf-header-footer \
+		--print-to-pdf=docs/_build/html/reference/cheat_sheet.pdf docs/_build/html/reference/cheat_sheet.html \
+		>/dev/null 2>&1 || true
+
+docs-quick: $(VENV)/.installed
+	$(BIN)/python -m pip install --quiet --editable '.[docs]'
+	$(BIN)/python -m sphinx -W --keep-going -q -t quick -b html docs docs/_build/quick
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

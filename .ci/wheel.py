@@ -11,10 +11,13 @@ from pathlib import Path
 from zipfile import ZipFile
 
 ROOT, WHEEL = Path(sys.argv[1]), Path(sys.argv[2])
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
+CONFIGURATION = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+PROJECT = CONFIGURATION["project"]
 #: The version stands in one file, from which the build reads it.
 PROJECT["version"] = re.search(r'"(\d[^"]*)"', (ROOT / "solvers" / "version.py").read_text(encoding="utf-8"))[1]
-PACKAGES = ("solvers", "graphs", "fedselect")
+BUILD = CONFIGURATION["tool"]["hatch"]["build"]["targets"]["wheel"]
+#: Where each tracked folder that is shipped lies in the wheel: the packages in their place, the how-to pages in one.
+FOLDERS = {folder: folder for folder in BUILD["packages"]} | BUILD["force-include"]
 
 
 def main() -> None:
@@ -25,14 +28,18 @@ def main() -> None:
         metadata = Parser().parsestr(wheel.read(f"{head}/METADATA").decode())
         commands = wheel.read(f"{head}/entry_points.txt").decode()
     shipped = {name for name in names if not name.startswith(head)}
-    listed = subprocess.run(["git", "ls-files", "-z", *PACKAGES], cwd=ROOT, capture_output=True, check=True, text=True)
-    tracked = {name for name in listed.stdout.split("\0") if name and (ROOT / name).exists()}
+    tracked = set()
+    for folder, place in FOLDERS.items():
+        listed = subprocess.run(["git", "ls-files", "-z", folder], cwd=ROOT, capture_output=True, check=True, text=True)
+        files = (name for name in listed.stdout.split("\0") if name and (ROOT / name).exists())
+        tracked |= {place + name.removeprefix(folder) for name in files}
     expect(shipped == tracked, f"missing: {sorted(tracked - shipped)}; not in git: {sorted(shipped - tracked)}")
     # Named one by one, so that a file that leaves git by mistake is missed all the same.
     for name in (
-        *(f"{package}/py.typed" for package in PACKAGES),
+        *(f"{package}/py.typed" for package in BUILD["packages"]),
         "solvers/instances/index.json",
         "solvers/instances/ledger.json",
+        "fedselect/guides/index.md",
         "fedselect/recording/recipes.toml",
         "fedselect/reports/document/page.html",
         "fedselect/reports/document/page.css",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import doctest
 import importlib
 import pkgutil
@@ -11,7 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from fedselect.rounds.protocol import RoundContext
+from fedselect.rounds.protocol import RoundContext, RoundFeedback
 from fedselect.selectors import SELECTORS
 from solvers import solve
 from solvers.version import __version__
@@ -73,6 +74,22 @@ def test_templates_in_contributing_run(scratch_registry, restoring):
 def test_code_on_a_page_is_run_by_the_build(path):
     """A page has cells, which the build executes, or other files' text; no Python that nobody runs."""
     assert "```python" not in path.read_text(encoding="utf-8")
+
+
+def test_the_page_of_own_selectors_has_every_field_and_uses_each():
+    """A row with type and meaning for each field of context and feedback, and a selector that reads them all."""
+    page = (ROOT / "docs/how_to/own_selector.md").read_text(encoding="utf-8")
+    cells = re.findall(r"```\{code-cell\} python\n(.*?)```", page, re.DOTALL)
+    for name, kind in (("round", RoundContext), ("feedback", RoundFeedback)):
+        fields = [each.name for each in dataclasses.fields(kind)]
+        rows = re.findall(rf"^\| `{name}\.(\w+)` \| [^|]+ \| [^|]+ \|$", page, re.MULTILINE)
+        assert sorted(rows) == sorted(fields)
+        (whole,) = [cell for cell in cells if "class Everything" in cell]
+        assert all(f"{name}.{field}" in whole for field in fields)
+    namespace: dict[str, object] = {}
+    for cell in (cells[0], *(cell for cell in cells if "Everything" in cell)):
+        exec(compile(cell, "own_selector.md", "exec"), namespace)
+    assert namespace["done"].metrics["validation_loss"] > 0
 
 
 def test_makefile_has_the_two_commands():

@@ -84,16 +84,42 @@ def untold(text: str, rows: list[set[float]]) -> list[str]:
 
 @pytest.fixture(scope="module")
 def files() -> dict[str, list[set[float]]]:
-    """Rows of the files of each section of the gallery, by what links call the section."""
-    page = (GALLERY / "index.md").read_text(encoding="utf-8")
-    return {anchor(heading): rows_of(text, GALLERY) for heading, text in sections(page)}
+    """Rows of the files of each section of the gallery, by what links call the section, and of each whole page."""
+    found = {}
+    for path in sorted(GALLERY.glob("*.md")):
+        page = path.read_text(encoding="utf-8")
+        found[path.name] = rows_of(page, GALLERY)
+        found |= {f"{path.name}#{anchor(heading)}": rows_of(text, GALLERY) for heading, text in sections(page)}
+    return found
+
+
+def linked(text: str, files: dict[str, list[set[float]]]) -> list[set[float]]:
+    """Rows of the files of the pages and sections of the gallery that a text links to, at least one."""
+    places = re.findall(r"\]\((?:docs/gallery/)?(\w+\.md(?:#[\w-]+)?)\)", text)
+    places = [place for place in places if place in files]
+    assert places, f"no link to a page of the gallery: {text}"
+    return [row for place in places for row in files[place]]
 
 
 def test_every_number_of_the_gallery_is_in_a_file_of_its_section(files):
-    page = (GALLERY / "index.md").read_text(encoding="utf-8")
-    assert sum(len(PAIR.findall(text)) for _, text in sections(page)) > 200
-    for heading, text in sections(page):
-        assert not untold(text, files[anchor(heading)] + published(heading)), heading
+    told = 0
+    for path in sorted(GALLERY.glob("*.md")):
+        if path.stem == "index":
+            continue
+        for heading, text in sections(path.read_text(encoding="utf-8")):
+            told += len(PAIR.findall(text))
+            missing = untold(text, files[f"{path.name}#{anchor(heading)}"] + published(heading))
+            assert not missing, f"{path.name}, {heading}: {missing} in none of the files that the section links to"
+    assert told > 200
+
+
+def test_every_number_at_a_glance_is_on_the_page_that_its_row_links_to(files):
+    rows = [line for line in (GALLERY / "index.md").read_text(encoding="utf-8").splitlines() if line.startswith("| [")]
+    pages = {path.stem for path in GALLERY.glob("*.md")} - {"index", "provenance"}
+    assert {re.findall(r"\((\w+)\.md", row)[0] for row in rows} == pages
+    for row in rows:
+        missing = untold(row, linked(row, files))
+        assert not missing, f"{missing} in none of the files of the page that the row links to: {row}"
 
 
 def test_every_number_of_the_readme_is_in_the_section_that_it_links_to(files):
@@ -102,9 +128,8 @@ def test_every_number_of_the_readme_is_in_the_section_that_it_links_to(files):
     told = re.split(r"^\* ", results, flags=re.MULTILINE)[1:]
     assert len(told) >= 5
     for each in told:
-        linked = re.findall(r"gallery/index\.md#([\w-]+)", each)
-        assert linked
-        assert not untold(each, [row for place in linked for row in files[place]]), each
+        missing = untold(each, linked(each, files))
+        assert not missing, f"{missing} in none of the files of the section that README links to: {each}"
     everywhere = [row for rows in files.values() for row in rows]
     assert not untold(re.sub(r"```.*?```", "", text.replace(results, ""), flags=re.DOTALL), everywhere)
 
@@ -155,8 +180,7 @@ def marks_in(text: str) -> set[tuple[str, str]]:
 
 def test_stars_of_differences_are_those_of_the_file():
     """A star is "beyond chance after adjustment", which only the file's p-values say."""
-    page = (GALLERY / "index.md").read_text(encoding="utf-8")
-    text = dict(sections(page))["## Does exact selection matter?"]
+    text = (GALLERY / "exact_vs_heuristic.md").read_text(encoding="utf-8")
     shown = [marks_in(line) for line in text.splitlines() if line.startswith("|")]
     assert sum(map(len, shown)) > 80
     known = (GALLERY / "exact_vs_heuristic_table.csv").read_text(encoding="utf-8")
@@ -166,7 +190,7 @@ def test_stars_of_differences_are_those_of_the_file():
 
 def test_the_worth_of_graphs_is_the_files_rounded():
     """Differences, intervals and their marks, "=" within the margin and a star beyond chance, row by row."""
-    text = dict(sections((GALLERY / "index.md").read_text(encoding="utf-8")))["### What is the graph worth?"]
+    text = (GALLERY / "graph_worth.md").read_text(encoding="utf-8")
     with (GALLERY / "graph_worth.csv").open(encoding="utf-8") as lines:
         known = {(row["split"], row["graph"]): row for row in csv.DictReader(lines)}
     marks = {"agrees": " =", "inconclusive": "", "higher": " \\*", "lower": " \\*"}
@@ -182,7 +206,7 @@ def test_the_worth_of_graphs_is_the_files_rounded():
 
 
 def test_every_file_of_the_gallery_is_shown_and_has_its_command():
-    pages = [GALLERY / "index.md", *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "get_started").glob("*.md")]
+    pages = [*GALLERY.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "docs" / "get_started").glob("*.md")]
     page = "".join(path.read_text(encoding="utf-8") for path in pages)
     studies = {
         line.partition(",")[0] for line in (GALLERY / "provenance.csv").read_text(encoding="utf-8").splitlines()[1:]
@@ -203,7 +227,7 @@ def test_a_number_that_is_in_no_file_is_refused():
 
 def test_every_figure_of_the_gallery_has_a_take_away():
     """Below each picture stands a line in italics: what to see in it."""
-    page = (GALLERY / "index.md").read_text(encoding="utf-8")
+    page = "".join(path.read_text(encoding="utf-8") for path in sorted(GALLERY.glob("*.md")))
     pictures = re.findall(r"^!\[.*\n", page, flags=re.MULTILINE)
     said = re.findall(r"^!\[.*\n\n\*([A-Z][^*]{40,}\.)\*\n\n", page, flags=re.MULTILINE)
     assert len(said) == len(pictures) >= 15

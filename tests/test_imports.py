@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import ast
+import importlib
+import pkgutil
 import re
 import subprocess
 import sys
@@ -98,3 +100,19 @@ def test_highspy_is_below_the_version_that_clashes():
     from importlib.metadata import version
 
     assert tuple(int(part) for part in version("highspy").split(".")[:2]) < (1, 15)
+
+
+@pytest.mark.parametrize("package", ["solvers", "graphs", "fedselect"])
+def test_public_names_are_there(package):
+    """What a public module lists it has; the pages of the reference are made of these lists."""
+    lacking, listed = [], 0
+    root = importlib.import_module(package)
+    for name in (package, *(found.name for found in pkgutil.walk_packages(root.__path__, f"{package}."))):
+        if name.endswith(("__main__", "check_certificate")):
+            continue
+        module = importlib.import_module(name)
+        names = getattr(module, "__all__", [])
+        listed += len(names)
+        lacking += [f"{name}.{each}" for each in names if not hasattr(module, each)]
+    assert lacking == []
+    assert listed > 20

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import http.server
 import os
+import re
 import shutil
 import threading
 from html.parser import HTMLParser
@@ -19,11 +20,11 @@ SITE = Path(__file__).parents[2] / "docs" / "_build" / "html"
 PAGES = [
     "index",
     "get_started/quickstart",
-    "start",
     "choose",
     "mathematics/dispersion",
     "examples/fedgs",
     "gallery/index",
+    "gallery/optimisers_curse",
     "benchmarks/index",
     "tutorials/alpha",
     "reference/index",
@@ -185,6 +186,12 @@ def test_every_family_has_pictures(page, family):
         ("CIFAR-10", "tutorials/cifar10"),
         ("FedXplore", "get_started/why"),
         ("deadline", "tutorials/index"),
+        ("migrate", "how_to/from_gurobi"),
+        ("cheat sheet", "reference/cheat_sheet"),
+        ("FEMNIST", "how_to/own_data"),
+        ("Slurm", "how_to/cluster"),
+        ("Hugging Face", "how_to/own_data"),
+        ("differential privacy", "project/limits"),
     ],
 )
 def test_search_finds_a_page(page, words, found):
@@ -231,7 +238,7 @@ def test_pages_can_be_listened_to(page, name):
 
 
 def test_code_is_copied(page):
-    page.goto("/start.html", wait_until="load")
+    page.goto("/get_started/quickstart.html", wait_until="load")
     block = page.locator("div.cell_input div.highlight").first
     block.hover()
     block.locator("button.copybtn").click()
@@ -241,7 +248,7 @@ def test_code_is_copied(page):
 
 
 def test_print_has_no_navigation(page):
-    page.goto("/start.html", wait_until="load")
+    page.goto("/get_started/quickstart.html", wait_until="load")
     page.emulate_media(media="print")
     assert not page.locator(".sidebar-drawer").is_visible()
     assert not page.locator(".skip-to-content").is_visible()  # it would lie over the text of every sheet
@@ -250,7 +257,7 @@ def test_print_has_no_navigation(page):
 def test_tables_fit_a_sheet(page):
     page.set_viewport_size({"width": 720, "height": 1000})  # an A4 sheet without its margins
     page.emulate_media(media="print")
-    page.goto("/gallery/index.html", wait_until="load")
+    page.goto("/gallery/optimisers_curse.html", wait_until="load")
     edges = "[...document.querySelectorAll('SELECTOR')].map(element => element.getBoundingClientRect().right)"
     (sheet,) = page.evaluate(edges.replace("SELECTOR", "article"))
     tables = page.evaluate(edges.replace("SELECTOR", "article table"))
@@ -259,6 +266,14 @@ def test_tables_fit_a_sheet(page):
     assert [edge for edge in tables if edge > sheet + 5] == []
 
 
+def test_the_cheat_sheet_is_one_sheet(page):
+    page.goto("/reference/cheat_sheet.html", wait_until="load")
+    sheets = [page.pdf(prefer_css_page_size=True)]
+    if shutil.which("chromium"):  # make docs prints it, too
+        sheets.append((SITE / "reference" / "cheat_sheet.pdf").read_bytes())
+    assert [len(re.findall(rb"/Type\s*/Page\b", each)) for each in sheets] == [1] * len(sheets)
+
+
 def test_commands_keep_their_hyphens(page):
-    page.goto("/gallery/index.html", wait_until="load")
+    page.goto("/gallery/provenance.html", wait_until="load")
     assert "python examples/studies/e3cs.py --paper" in page.locator("table.provenance").inner_text()
