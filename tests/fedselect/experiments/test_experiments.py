@@ -226,6 +226,7 @@ def test_a_run_folder_holds_what_the_readme_says(config, tmp_path):
         "within": 0.0,
         "graph": "reference",
         "features": "labels",
+        "noise": 0.0,
         "geometry": "graph",
     }
     assert tables["data"]["labels_per_client"] == 2  # of the partition
