@@ -120,7 +120,7 @@ def test_errors_are_those_of_the_rounds_update():
 
 
 def test_the_plan_has_the_amendments_cells():
-    plan = study.QUICK
+    plan = study.PAPER
     assert len(plan.cells) * 2 == 16
     assert len(plan.errors.plan()) == 2 * 6 * 10
     assert len(plan.many.plan()) == 2 * 5
