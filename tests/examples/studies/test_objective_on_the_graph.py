@@ -145,6 +145,17 @@ def test_tables_follow_from_the_rows_of_splits(folder):
     assert len(pd.read_csv(folder / "predictions.csv")) == len(study.FUNCTIONS)
 
 
+def test_what_confirms_is_of_splits_that_no_run_had_used():
+    published = set(study.QUICK.splits) | set(study.QUICK.tuned_on)
+    for data, splits in study.CONFIRMED.values():
+        assert data == "digits" or data in study.IMAGES
+        assert not published & set(splits)
+        assert len(splits) >= 10
+    assert set(study.CONFIRMED) < set(study.STUDY.datasets)
+    runs = pd.read_parquet(study.BEFORE)
+    assert runs["split"].max() < min(study.CONFIRMED["digits-new"][1])
+
+
 @pytest.mark.parametrize("label", ["", "_letters"])
 def test_every_interval_of_the_gallery_follows_from_its_rows_of_splits(label):
     """Student's t, written out, on the published rows; adjustments and verdicts by the study's own function."""
