@@ -1,6 +1,6 @@
 r"""Objectives and distances: the rest of the table of ``objective_on_the_graph.py``, after its third amendment.
 
-The plan is ``plans/objective_on_the_graph.md``; the amendment was committed before these runs. Rows are as there.
+The plan is ``plans/objective_on_the_graph.md``. Rows are as there.
 
 runs
     Loss of runs on digits, one factor at a time away from that study's cells: other numbers of clients a round, other
