@@ -1,9 +1,10 @@
 r"""Is it the graph, or the objective on it? FedGS's distances with dispersion, and with coverage, under its counts.
 
-The plan, with its questions, margins and decisions, is ``plans/objective_on_the_graph.md``. The history does not show that
-it is older than the runs of 24 November; it does for those of the fifth amendment (``digits-new``, ``letters-208``), a
-confirmation on splits that no run had used. Clients that are far apart on the 3DG (max-sum dispersion, FedGS's objective) stand
-beside clients that are near all others on the same graph (coverage, facility location), in two outcomes.
+The plan, with its questions, margins and decisions, is ``plans/objective_on_the_graph.md``. The history does not show
+that it is older than the runs of 24 November; it does for those of the fifth amendment (``digits-new`` and
+``letters-208``), a confirmation on splits that no run had used. Clients that are far apart on the 3DG (max-sum
+dispersion, FedGS's objective) stand beside clients that are near all others on the same graph (coverage, facility
+location), in two outcomes.
 
 updates
     Error of a round: the distance of the aggregate from the update of all clients, relative to the latter, of the
