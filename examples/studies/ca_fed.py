@@ -396,7 +396,7 @@ def results(setup):
         yield Picture(draw(runs), name, dpi=150)
 
 
-STUDY = Study(__doc__, QUICK, PAPER, results, ("clustered", "swapped-mnist"))
+STUDY = Study(__doc__, QUICK, PAPER, results, ("clustered", "swapped-mnist"), {"corner": CORNER})
 
 
 if __name__ == "__main__":

@@ -382,7 +382,7 @@ def results(setup, plan=None, measured=None):
     yield Picture(effects_figure(effects), "exact_vs_heuristic", 80)
 
 
-STUDY = Study(__doc__, QUICK, PAPER, results)
+STUDY = Study(__doc__, QUICK, PAPER, results, plans={"exclusions": EXCLUSIONS})
 
 
 if __name__ == "__main__":

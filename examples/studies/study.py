@@ -20,10 +20,11 @@ import shutil
 import sys
 import time
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, NamedTuple
 
 import joblib
@@ -81,13 +82,17 @@ class Picture(NamedTuple):
 
 
 class Study(NamedTuple):
-    """A study: what it shows (its first line is the title), what is run in minutes and in the paper, on which data."""
+    """A study: what it shows (its first line is the title), what is run in minutes and in the paper, on which data.
+
+    ``plans`` are other scales, by the name that ``--plan`` takes.
+    """
 
     about: str
     quick: Any
     paper: Any
     results: Callable[[Setup], Iterable[Table | Rows | Picture | str]]
     datasets: tuple[str, ...] = ("digits",)
+    plans: Mapping[str, Any] = MappingProxyType({})
 
 
 class FinishedRun(NamedTuple):
@@ -320,14 +325,15 @@ def _plain(value):
     return " ".join(f"{each:g}" for each in value) if isinstance(value, tuple) else f"{value:g}"
 
 
-def run_study(study, out, *, paper=False, dataset=None, root=Path("data"), jobs=2, scale=None):
+def run_study(study, out, *, paper=False, plan=None, dataset=None, root=Path("data"), jobs=2, scale=None):
     """Run what is missing of a study, print and write its results, and return their folder below ``out``."""
-    dataset = dataset or study.datasets[0]
-    folder = out / f"{'paper' if paper else 'quick'}-{dataset}"
+    dataset, plan = dataset or study.datasets[0], plan or ("paper" if paper else "quick")
+    scale = scale or {"quick": study.quick, "paper": study.paper, **study.plans}[plan]
+    folder = out / f"{plan}-{dataset}"
     folder.mkdir(parents=True, exist_ok=True)
-    print(f"{plan_of(scale or (study.paper if paper else study.quick), study.paper)}; data: {dataset}")
+    print(f"{plan_of(scale, study.paper)}; data: {dataset}")
     verdicts = Counter()
-    for result in study.results(Setup(scale or (study.paper if paper else study.quick), dataset, root, folder, jobs)):
+    for result in study.results(Setup(scale, dataset, root, folder, jobs)):
         if isinstance(result, str):
             print(result)
         elif isinstance(result, Rows):
@@ -358,6 +364,8 @@ def main(study, arguments=None):
     parser.add_argument(
         "--paper", action="store_true", help="the paper's settings; three to thirty minutes if left out"
     )
+    if study.plans:
+        parser.add_argument("--plan", choices=study.plans, help="another scale, which the script's constants say")
     parser.add_argument("--dataset", choices=study.datasets, help="what to train on; the first if left out")
     parser.add_argument("--root", type=Path, default=Path("data"), help="folder of the data sets' files")
     parser.add_argument("--out", type=Path, default=Path("studies") / script, help="runs, tables and figures")
@@ -368,12 +376,13 @@ def main(study, arguments=None):
     # Progress comes a line a minute where stderr is no terminal: nothing for that long looks like a hang.
     print(f"{script}: runs are kept in {chosen.out}; a study that is stopped continues", flush=True)
     try:
-        options = {"paper": chosen.paper, "dataset": chosen.dataset, "root": chosen.root, "jobs": chosen.jobs}
+        options = {"paper": chosen.paper, "plan": (plan := getattr(chosen, "plan", None)), "dataset": chosen.dataset}
+        options |= {"root": chosen.root, "jobs": chosen.jobs}
         folder = run_study(study, chosen.out, **options)
         command = shlex.join(["python", f"examples/studies/{script}.py", *given])
         print(f"provenance: {write_provenance(folder, command, time.perf_counter() - began)}")
         if chosen.gallery is not None:
-            label = script if chosen.dataset is None else f"{script}_{chosen.dataset.replace('-', '_')}"
+            label = "_".join(each.replace("-", "_") for each in (script, plan, chosen.dataset) if each)
             collect(folder, label, chosen.gallery)
             print(f"gallery: {chosen.gallery}")
     except TOOLKIT_ERRORS as error:

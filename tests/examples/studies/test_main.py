@@ -46,6 +46,23 @@ def test_hands_the_settings_on_and_says_where_tables_come_from(tmp_path, monkeyp
     assert json.loads((tables / "provenance.json").read_text())["seconds"] >= 1000
 
 
+def test_a_plan_of_its_own_is_another_scale_in_another_folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    seen = []
+
+    def results(setup):
+        seen.append(setup)
+        yield Table(pd.DataFrame({"a": [1]}), file="table")
+
+    study = study_of(results)._replace(plans={"a-corner": "corner"})
+    main(study, ["--plan", "a-corner", "--gallery", "gallery"])
+    main(study, [])
+    assert [(setup.scale, setup.out.name) for setup in seen] == [("corner", "a-corner-digits"), ("few", "quick-digits")]
+    assert Path("gallery/test_main_a_corner_table.csv").exists()
+    with pytest.raises(SystemExit, match="2"):
+        main(study, ["--plan", "another"])
+
+
 def test_a_gallery_has_figures_and_short_tables_and_says_where_they_are_from(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
 

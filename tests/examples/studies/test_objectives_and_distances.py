@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pandas as pd
@@ -125,3 +126,16 @@ def test_the_plan_has_the_amendments_cells():
     assert len(plan.errors.plan()) == 2 * 6 * 10
     assert len(plan.many.plan()) == 2 * 5
     assert plan.runs.splits == tuple(range(100, 115))
+    again = study.STUDY.plans["errors"]
+    assert again.many is None
+    assert not again.cells
+    assert len(again.errors.plan()) == 2 * 6 * 10
+    assert not set(again.errors.splits) & {*plan.errors.splits, *plan.runs.splits, *range(115, 130)}
+
+
+def test_a_plan_may_have_errors_alone(tmp_path):
+    errors = replace(TINY.errors, concentrations=(TWO,), sizes=(2,))
+    folder = run_study(study.STUDY, tmp_path, scale=replace(TINY, cells=(), errors=errors, many=None), jobs=1)
+    tables = {"errors", "errors-objectives-2"}
+    assert {file.stem for file in folder.iterdir() if file.is_file()} == tables
+    assert len(pd.read_csv(folder / "errors.csv")) == 1
