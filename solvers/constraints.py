@@ -66,10 +66,12 @@ class Quota:
         least = integer(self.at_least, f"at_least of {what}", AtLeast(0))
         most = None if self.at_most is None else integer(self.at_most, f"at_most of {what}", AtLeast(0))
         if most is not None and least > most:
-            raise InvalidProblem(f"{what} contradicts itself: at_least {least} is more than at_most {most}")
+            sentence = f"{what} contradicts itself: at_least {least} is more than at_most {most}"
+            raise Contradiction.of_quota(sentence, self.name, least, most)
         if least > len(members):
             has = f"{len(members)} member(s)" if members else "no member"
-            raise InvalidProblem(f"{what} asks for at least {least} client(s), but it has {has}")
+            sentence = f"{what} asks for at least {least} client(s), but it has {has}"
+            raise Contradiction.of_quota(sentence, self.name, least, len(members))
         _set(self, members=members, at_least=least, at_most=most)
 
 
@@ -325,10 +327,11 @@ def statement_among(stated: Mapping[str, Any], left: set[int], places: NDArray[n
     for each in stated["quotas"]:
         members = [k for k in each.members if k in left]
         if each.at_least > len(members):
-            raise InvalidProblem(
+            sentence = (
                 f"{_named('quota', each.name)} asks for at least {each.at_least} client(s), but {len(members)} of it "
                 "can be selected from"
             )
+            raise Contradiction.of_quota(sentence, each.name, each.at_least, len(members))
         quotas.append(Quota(members, each.at_least, each.at_most, each.name))
     conflicts = [tuple(k for k in group if k in left) for group in stated["conflicts"]]
     return {

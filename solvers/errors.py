@@ -28,6 +28,16 @@ class Contradiction(InvalidProblem):
     #: The checked arguments, the ids of the clients and the size.
     statement: tuple[Any, Any, int] | None = None
 
+    #: Of a quota that contradicts itself: its name, ``at_least``, and how many it may be.
+    quota: tuple[str, int, int] | None = None
+
+    @classmethod
+    def of_quota(cls, sentence: str, name: str, least: int, allowed: int) -> Contradiction:
+        """Return the error about a quota that no selection keeps, whatever else is asked for."""
+        error = cls(sentence)
+        error.quota = name or "quota", least, allowed
+        return error
+
 
 class InvalidOption(SolversError, ValueError):
     """An option of ``solve`` or of a method is unknown or out of range."""

@@ -69,7 +69,8 @@ class Conflict:
     relaxation : Relaxation or None
         Where one number decides: how far it must move.
     is_only : bool
-        Whether the problem has a selection without any one of them: it has no other conflict.
+        Whether the problem has a selection without any one of them: it has no other conflict. False of a quota that
+        contradicts itself, whose problem is not known.
     is_minimal : bool
         False where time ran out: some of them may not be needed.
     """
@@ -94,7 +95,7 @@ def conflict(problem: Problem | Contradiction, time_limit: float | None = None) 
     Parameters
     ----------
     problem : Problem or Contradiction
-        A problem that takes side constraints, or the error by which one was refused.
+        A problem that takes side constraints, or the error by which one, or a quota by itself, was refused.
     time_limit : float, optional
         Seconds; no limit by default.
 
@@ -130,6 +131,12 @@ def conflict(problem: Problem | Contradiction, time_limit: float | None = None) 
     seconds = seconds_or_none(time_limit)
     if isinstance(problem, Contradiction) and problem.statement is not None:
         return _explained(_Statement(*problem.statement), seconds)
+    if isinstance(problem, Contradiction) and problem.quota is not None:
+        name, least, allowed = problem.quota
+        label = f"{name} (at least {least})"
+        return Conflict((name,), (label,), Relaxation(name, least, allowed, None), False, True, str(problem))
+    if isinstance(problem, Exception):
+        raise InvalidProblem(f"the error is no contradiction of constraints, so there is no more to it than: {problem}")
     if not isinstance(problem, ConstrainedProblem):
         raise InvalidProblem(
             "conflict explains problems that take side constraints (dispersion, coverage, balance), or the error by "

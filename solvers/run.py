@@ -559,17 +559,25 @@ def _interrupts_held_back() -> Iterator[None]:
 
 
 def decision_of_ids(problem: Any, start: NDArray[Any]) -> NDArray[Any]:
-    """Return the decision that selects the clients of these ids; whatever has an entry for each client is one."""
+    """Return the decision that selects the clients of these ids; whatever has an entry for each client is one.
+
+    As many whole numbers as there are clients are ids where they cannot be the entries of a feasible 0/1 vector.
+    """
     if getattr(problem, "fillers", 0) and start.ndim == 1 and start.shape != (problem.n,):
         return problem.completed(start)
-    if not hasattr(problem, "n") or start.shape == (problem.n,) or start.ndim != 1 or start.dtype.kind not in "iu":
+    if not hasattr(problem, "n") or start.ndim != 1 or start.dtype.kind not in "iu":
         return start
+    size = getattr(problem, "size", None)
+    if start.shape == (problem.n,) and np.isin(start, (0, 1)).all():
+        are_ids = size == problem.n and not start.all() and np.unique(start).size == problem.n  # [0] or [0, 1]
+        if not are_ids:
+            return start
     ids = problem.selected(np.ones(problem.n, dtype=np.int64))
     unknown = np.setdiff1d(start, ids)
     if unknown.size:
         raise InvalidOption(f"it names client {unknown[0]}; this problem's are {problem.n} from {ids[0]} to {ids[-1]}")
-    if start.size != getattr(problem, "size", start.size):
-        raise InvalidOption(f"it names {start.size} clients; this problem selects {problem.size}")
+    if size is not None and start.size != size:
+        raise InvalidOption(f"it names {start.size} clients; this problem selects {size}")
     if np.unique(start).size != start.size:
         raise InvalidOption(f"it names a client twice: {start.tolist()}")
     return np.isin(ids, start).astype(np.int64)

@@ -32,7 +32,11 @@ def decision_bound_and_status(kind: type[Problem], entry: Method) -> None:
     """
     answered = 0
     for name, problem in cases(kind):
-        solution = attempt(problem, entry)
+        try:
+            solution = attempt(problem, entry)
+        except Exception as error:
+            what = str(error) if isinstance(error, SolversError) else f"{type(error).__name__}: {error}"
+            raise ContractBroken(f"on the case {name!r} method {entry.name!r} fails: {what}") from error
         if solution is None:
             continue
         best, worst = ranked(problem)[0][0], ranked(problem)[-1][0]

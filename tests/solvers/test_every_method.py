@@ -222,9 +222,31 @@ def unproved(problem, run):
     return problem.feasible.round(problem.linear)
 
 
+def as_ids(problem, run):
+    """Ids of all clients where all are selected, in falling order."""
+    return problem.clients[::-1][-problem.size :]
+
+
+def one_too_many(problem, run):
+    """More clients than allowed, where there are."""
+    return np.arange(problem.n) <= problem.size
+
+
+def too_few(problem, run):
+    """The last id alone."""
+    return problem.clients[-1:]
+
+
+def test_ids_are_taken_where_all_are_selected(scratch_methods):
+    method(DispersionProblem, "mine", kind="heuristic")(as_ids)
+    assert len(check_method("mine", DispersionProblem)) == len(PROMISES)
+
+
 @pytest.mark.parametrize(
     ("function", "kind", "sentence"),
     [
+        (one_too_many, "heuristic", "on the case 'random' method 'mine' .* infeasible decision"),
+        (too_few, "heuristic", "on the case 'random' .* it names 1 clients; this problem selects 3"),
         (too_tight, "relaxation", "states the bound .*, but a decision is worth"),
         (at_random, "heuristic", "answers differently under the same seed"),
         (unannotated, "heuristic", "as its option 'swaps'; annotate it"),

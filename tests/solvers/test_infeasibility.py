@@ -8,6 +8,8 @@ from collections import Counter
 from fractions import Fraction
 from typing import Any
 
+import re
+
 import numpy as np
 import pytest
 
@@ -168,6 +170,26 @@ def test_clients_that_are_included_and_excluded_are_named_by_their_ids():
     found = conflict(refused.value)
     assert found is not None
     assert found.labels == ("include of client 8", "exclude of client 8")
+
+
+@pytest.mark.parametrize(
+    ("members", "least", "most", "allowed"), [([0, 1], 3, None, 2), ([0, 1, 2], 2, 1, 1), ([], 1, None, 0)]
+)
+def test_a_quota_that_contradicts_itself_is_its_own_conflict(members, least, most, allowed):
+    with pytest.raises(Contradiction) as refused:
+        Quota(members, least, most, name="north")
+    found = conflict(refused.value)
+    assert found is not None
+    assert (found.names, found.labels) == (("north",), (f"north (at least {least})",))
+    assert found.relaxation == ("north", least, allowed, None)
+    assert str(found) == str(refused.value)
+
+
+def test_an_error_about_something_else_has_no_conflict():
+    with pytest.raises(InvalidProblem) as refused:
+        CoverageProblem(np.eye(5), 9)
+    with pytest.raises(InvalidProblem, match=f"no more to it than: {re.escape(str(refused.value))}"):
+        conflict(refused.value)
 
 
 def test_a_second_conflict_is_said():

@@ -299,6 +299,28 @@ def test_ids_may_be_offered_as_they_may_be_returned():
             run.offer(ids)
 
 
+def test_the_ids_of_all_clients_are_ids():
+    """As many ids as there are clients are no 0/1 vector; a 0/1 vector stays one."""
+    from solvers.dispersion import DispersionProblem
+    from solvers.weighting import ExclusionProblem
+
+    for n in (1, 2, 3, 5):
+        problem = DispersionProblem(np.ones((n, n)) - np.eye(n), np.arange(1.0, n + 1), size=n)
+        for ids in (range(n), reversed(range(n)), [1] * n):
+            assert Run(problem, "mine", None, 0).offer(list(ids)) == problem.objective([1] * n)
+    named = DispersionProblem(np.ones((2, 2)) - np.eye(2), size=2, clients=[0, 7])
+    assert Run(named, "mine", None, 0).offer([7, 0]) == named.objective([1, 1])
+    one = DispersionProblem(np.ones((2, 2)) - np.eye(2), [5.0, 1.0], size=1)
+    assert Run(one, "mine", None, 0).offer([0, 1]) == -1.0
+    few = DispersionProblem(np.ones((4, 4)) - np.eye(4), size=2)
+    for ids, sentence in (([3, 2, 1, 0], "names 4 clients; this problem selects 2"), ([4, 2, 1, 0], "names client 4")):
+        with pytest.raises(InvalidAnswer, match=sentence):
+            Run(few, "mine", None, 0).offer(ids)
+    kept = ExclusionProblem([0.5, 0.3, 0.2], [0.1, 0.2, 0.3], 1.0, [0.5, 0.5, 0.5], [0.1, 0.1, 0.1])
+    assert Run(kept, "mine", None, 0).offer([2, 0, 1]) == kept.objective([1, 1, 1])
+    assert Run(kept, "mine", None, 0).offer([1, 0, 1]) == kept.objective([True, False, True])
+
+
 def test_a_point_of_the_trace_has_its_gap():
     assert TracePoint(1.0, 2.0, 3.0).gap == 0.5
     assert TracePoint(1.0, None, 3.0).gap is None
