@@ -133,14 +133,21 @@ class Run:
         self._watch = watch
         self._log = log or Log(None)
         self._start = time.perf_counter()
+        self._loads = 0  # `loading` blocks that are open: in several threads, or one inside another
+        self._stood_still = 0.0  # when the first of them was entered
+        self._clock_lock = threading.RLock()  # inside which no other lock is asked for
         self._lock = threading.RLock()  # a decision and its value change together for `solution` in another thread
 
     # -- clock ---------------------------------------------------------------------------------------------------
 
     @property
     def seconds(self) -> float:
-        """Seconds that count: wall-clock time since the run was made, without what passed inside `loading`."""
-        return time.perf_counter() - self._start
+        """Seconds that count: wall-clock time since the run was made, without what passed inside `loading`.
+
+        They stand still inside, so that a thread that looks meanwhile never sees them fall.
+        """
+        with self._clock_lock:
+            return (self._stood_still if self._loads else time.perf_counter()) - self._start
 
     @property
     def remaining(self) -> float:
@@ -227,14 +234,20 @@ class Run:
         Ctrl-C is held back until its end. An import that is interrupted leaves modules half made, which nothing in
         the process can use from then on.
         """
-        start = time.perf_counter()
+        with self._clock_lock:
+            if not self._loads:
+                self._stood_still = time.perf_counter()
+            self._loads += 1
         if (watcher := Run.loading_watcher) is not None:
             watcher(True)
         try:
             with _interrupts_held_back():
                 yield
         finally:
-            self._start += time.perf_counter() - start
+            with self._clock_lock:
+                self._loads -= 1
+                if not self._loads:
+                    self._start += time.perf_counter() - self._stood_still
             if watcher is not None:
                 watcher(False)
 

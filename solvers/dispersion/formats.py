@@ -49,7 +49,7 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
     """
     try:
         lines = read_text(path).split("\n")
-        n, *sizes = (int(word) for word in lines[0].split())
+        n, *sizes = _sizes_of(lines)
         numbered = [(number, line.split()) for number, line in enumerate(lines[1:], 2) if line.strip()]
         rows = _numbers_of(numbered)
         if rows.shape != (n * (n - 1) // 2, 3):
@@ -62,8 +62,6 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
             wrong = (i >= j) | (i < 0) | (j >= n)
             at = f"; line {numbered[int(wrong.argmax())][0]} does not list one" if wrong.any() else ""
             raise ValueError(f"each pair 0 <= i < j < n must appear once{at}{_listed_again(numbered, rows)}{hint}")
-        if len(sizes) > 1:
-            raise ValueError(f"its first line reads n m; got {lines[0][:80]!r}")
     except ValueError as error:
         raise InvalidProblem(f"{path} is not an MDPLIB file: {error}") from error
     distances = np.zeros((n, n))
@@ -72,6 +70,24 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
     if not m:
         raise InvalidProblem(f"{path} does not say how many to choose: give the size (--size on the command line)")
     return DispersionProblem(distances, np.zeros(n), size=m, weight=0.5)
+
+
+def _sizes_of(lines: list[str]) -> list[int]:
+    """Return n, and m where the first line says it; raises `ValueError` that says what else the file looks like."""
+    words = lines[0].split()
+    count = sum(1 for line in lines if line.strip())
+    is_matrix = len(words) == count > 1 and all(len(line.split()) == count for line in lines if line.strip())
+    if is_matrix:
+        raise ValueError(
+            f"it holds a matrix of {count} rows: with commas, as .csv, it is read as distances; a diagonal and values of "
+            "any sign are for DispersionProblem.from_quadratic, or lines `i j value` in a file that ends in .qubo"
+        )
+    if not (1 <= len(words) <= 2 and all(word.isascii() and word.isdigit() for word in words)):
+        hint = " (a QUBO of lines `i j value` is a file that ends in .qubo)" if len(words) == 3 else ""
+        raise ValueError(
+            f"its first line reads n m, or n alone, in whole numbers from 0 on; got {lines[0][:80]!r}{hint}"
+        )
+    return [int(word) for word in words]
 
 
 def _numbers_of(numbered: list[tuple[int, list[str]]]) -> NDArray[np.float64]:

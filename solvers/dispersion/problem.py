@@ -308,7 +308,7 @@ class DispersionProblem(SelectionProblem):
             client = int(np.flatnonzero(diagonal)[0])
             raise InvalidProblem(
                 f"distances must be zero on the diagonal; client {client} has {diagonal[client]:g} to itself "
-                "(a linear term belongs into costs)"
+                f"(a linear term belongs into costs; {_QUADRATIC})"
             )
         object.__setattr__(self, "distances", distances)
         self._complete(len(distances), self.diameter, f"distances up to {self.diameter:g}")
@@ -749,6 +749,10 @@ def selection_size(value: Any, n: int) -> int:
     return size
 
 
+#: The way out for matrices that are no distances, in messages.
+_QUADRATIC = "DispersionProblem.from_quadratic and .qubo files take a diagonal and values of any sign"
+
+
 def _symmetric(value: ArrayLike, what: str, dtype: type = np.float64) -> NDArray[np.floating[Any]]:
     """Return distances as a square, non-negative and exactly symmetric matrix, one row per ``what``, or raise."""
     pairs = value.size if isinstance(value, np.ndarray) and value.ndim == 1 else 0
@@ -765,8 +769,8 @@ def _symmetric(value: ArrayLike, what: str, dtype: type = np.float64) -> NDArray
     if (smallest := float(distances.min())) < 0:
         i, j = (int(entry) for entry in np.unravel_index(distances.argmin(), distances.shape))
         raise InvalidProblem(
-            f"distances must be non-negative; the smallest is {smallest:g}, entry ({i}, {j}) (a constant added to all "
-            "pairs changes no decision)"
+            f"distances must be non-negative; the smallest is {smallest:g}, entry ({i}, {j}) ({_QUADRATIC}; a "
+            "constant added to all pairs changes no decision)"
         )
     if not np.array_equal(distances, distances.T):
         asymmetry = np.abs(distances - distances.T)

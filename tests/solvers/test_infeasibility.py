@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import itertools
 import math
+import re
 from collections import Counter
 from fractions import Fraction
 from typing import Any
-
-import re
 
 import numpy as np
 import pytest

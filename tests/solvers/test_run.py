@@ -81,6 +81,26 @@ def test_building_is_counted_and_loading_stops_the_clock(clock):
     assert run.details["phases"] == [{"name": "search", "seconds": 2.0, "objective": None, "bound": None}]
 
 
+def test_seconds_stand_still_while_something_is_loaded_and_never_fall(clock):
+    """Another thread that polls meanwhile sees no second that is taken back; overlapping blocks count once."""
+    start = clock[0]
+    run = Run(Value(), "mine", 10.0, 0)
+    clock[0] = start + 2.0
+    first, second = run.loading(), run.loading()
+    first.__enter__()
+    clock[0] = start + 5.0
+    assert (run.seconds, run.remaining, run.solution().seconds) == (2.0, 8.0, 2.0)
+    second.__enter__()
+    clock[0] = start + 6.0
+    first.__exit__(None, None, None)
+    clock[0] = start + 9.0
+    assert run.seconds == 2.0
+    second.__exit__(None, None, None)
+    assert run.seconds == 2.0
+    clock[0] = start + 10.0
+    assert run.seconds == 3.0
+
+
 def test_who_watches_is_told_when_loading_begins_and_ends(clock, monkeypatch):
     seen = []
     monkeypatch.setattr(Run, "loading_watcher", seen.append)

@@ -184,9 +184,9 @@ def _announce(name: str) -> None:
         return
     _announced.add(name)
     seconds = _SECONDS.get(name)
-    wait = "" if seconds is None else f", about {seconds} s on an idle core"
+    wait = "" if seconds is None else f" (about {seconds} s on an idle core)"
     notice(
-        f"compiling {name} once on this machine{wait}, which count against no time limit; "
+        f"compiling {name} once on this machine{wait}, which counts against no time limit; "
         "'fedselect warm-up' compiles all kernels beforehand",
         logging.getLogger("solvers"),
     )

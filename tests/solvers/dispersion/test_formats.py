@@ -56,6 +56,9 @@ def test_a_broken_file_is_a_sentence(tmp_path, text):
         ("3 2\n0 1 1\n0 2\n1 2 1\n", "line 3 must be i j distance; got '0 2'"),
         ("3 2\n0 1 1\n0 2 1\n0 1 1\n1 2 1\n", "there are 4 lines; line 4 lists a pair again"),
         ("3 2\n0 1 1\n0 2 1\n0 2 1\n", "must appear once; line 4 lists a pair again"),
+        ("-3 2\n0 1 2\n", "its first line reads n m, or n alone, in whole numbers from 0 on; got '-3 2'"),
+        ("0 1 -4\n1 2 5\n", "got '0 1 -4' .a QUBO of lines `i j value`"),
+        ("4.5 1 2\n1 5 -3\n2 -3 6\n", "it holds a matrix of 3 rows: .*from_quadratic, or lines `i j value`"),
         ("3 2\n1 2 1\n1 3 1\n2 3 1\n", "once; line 3 does not list one .are they numbered from 1"),
     ],
 )

@@ -544,7 +544,7 @@ FORCED = (
     "load('schur'); load('schur'); load('ascent'); load('ascent', precision='float32')\n"
 )
 LINE = (
-    "compiling {} once on this machine, which count against no time limit; 'fedselect warm-up' compiles all kernels "
+    "compiling {} once on this machine, which counts against no time limit; 'fedselect warm-up' compiles all kernels "
     "beforehand"
 )
 
