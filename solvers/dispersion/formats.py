@@ -79,8 +79,8 @@ def _sizes_of(lines: list[str]) -> list[int]:
     is_matrix = len(words) == count > 1 and all(len(line.split()) == count for line in lines if line.strip())
     if is_matrix:
         raise ValueError(
-            f"it holds a matrix of {count} rows: with commas, as .csv, it is read as distances; a diagonal and values of "
-            "any sign are for DispersionProblem.from_quadratic, or lines `i j value` in a file that ends in .qubo"
+            f"it holds a matrix of {count} rows: with commas, as .csv, it is read as distances; a diagonal and values "
+            "of any sign are for DispersionProblem.from_quadratic, or lines `i j value` in a file that ends in .qubo"
         )
     if not (1 <= len(words) <= 2 and all(word.isascii() and word.isdigit() for word in words)):
         hint = " (a QUBO of lines `i j value` is a file that ends in .qubo)" if len(words) == 3 else ""

@@ -34,7 +34,7 @@ def _changed(i: int, j: int, value: float) -> np.ndarray:
         ({"distances": _changed(1, 2, 5.0), "size": 2}, r"symmetric; entry \(1, 2\) is 5 but entry \(2, 1\) is 2"),
         (
             {"distances": -LINE, "size": 2},
-            "non-negative; the smallest is -7.*from_quadratic and .qubo files take a diagonal",
+            "non-negative; the smallest is -7.*from_quadratic and .qubo files take",
         ),
         ({"distances": _changed(2, 2, 1.0), "size": 2}, "zero on the diagonal; client 2 has 1.*from_quadratic"),
         ({"distances": LINE, "costs": [1.0, 2.0], "size": 2}, "one entry per client, 4; got 2"),
