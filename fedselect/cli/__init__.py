@@ -6,11 +6,8 @@ import inspect
 import io
 import logging
 import os
-import signal
 import sys
-import threading
 from contextlib import suppress
-from functools import cache
 from typing import Annotated, Any, get_type_hints
 
 import typer
@@ -20,6 +17,7 @@ from fedselect import __version__
 from fedselect.cli import bench, catalogue, experiments, guides, instances, reports, solve, trace
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
+from fedselect.signals import end_as_by_ctrl_c, ended_before_it_began
 from solvers.reading import without_controls
 
 __all__ = ["app", "command", "main"]
@@ -112,7 +110,7 @@ def _say_what_is_done() -> None:
 def main() -> None:
     """Run the command line; an error that the user can mend is one sentence on stderr and exit code 2."""
     _prepare_streams()
-    _end_as_by_ctrl_c()
+    end_as_by_ctrl_c()
     os.environ["MPLBACKEND"] = "agg"  # no command opens a window, whatever an environment says about windows
     try:
         try:
@@ -130,6 +128,8 @@ def main() -> None:
         raise _refused(f"{named}{error.strerror or error}") from None
     except MemoryError:
         raise _refused("there is not enough memory for this") from None
+    except KeyboardInterrupt:  # in none of the commands, which end by themselves
+        raise ended_before_it_began() from None
     except SystemExit as end:
         if end.code == 130 and not isinstance(end, Ended):  # typer has turned Ctrl-C into this
             print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
@@ -155,30 +155,6 @@ def _prepare_streams() -> None:
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper) and (stream.errors == "strict" or stream.encoding.lower() != "utf-8"):
             stream.reconfigure(errors="backslashreplace")
-
-
-def _end_as_by_ctrl_c() -> None:
-    """Let SIGTERM, which clusters send at a time limit, end a command as Ctrl-C does, workers included."""
-
-    def end(number: int, frame: object) -> None:
-        if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job
-            signal.signal(signal.SIGINT, signal.default_int_handler)
-        signal.raise_signal(signal.SIGINT)
-
-    if threading.current_thread() is threading.main_thread():  # no other may say what signals do
-        signal.signal(signal.SIGTERM, end)
-        _leave_to_workers()
-
-
-@cache
-def _leave_to_workers() -> None:
-    """Have forked workers die by SIGTERM at once.
-
-    A handler in Python runs between two instructions: a worker that began to wait just after the signal came would wait
-    for ever, and its pool for it.
-    """
-    if hasattr(os, "register_at_fork"):
-        os.register_at_fork(after_in_child=lambda: signal.signal(signal.SIGTERM, signal.SIG_DFL))
 
 
 def _discard_stdout() -> None:

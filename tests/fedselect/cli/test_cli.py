@@ -168,12 +168,38 @@ def test_without_torch_training_says_what_to_install(config, tmp_path):
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize(("stop", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
+@pytest.mark.parametrize("moment", ["typer", "fedselect.cli.common", "command"])
+def test_a_signal_before_a_command_begins_is_a_line(stop, code, moment):
+    """The signal comes while a module is imported, or while the tree of commands is put together."""
+    script = (
+        "import os, signal, sys\n"
+        "def end():\n"
+        f"    os.kill(os.getpid(), signal.{stop})\n"
+        "class Ending:\n"
+        "    def find_spec(self, name, path=None, target=None):\n"
+        f"        if name == {moment!r}:\n"
+        "            end()\n"
+        "sys.meta_path.insert(0, Ending())\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        "from fedselect.__main__ import main\n"
+        f"if {moment!r} == 'command':\n"
+        "    import fedselect.cli\n"
+        "    fedselect.cli.command = end\n"
+        "sys.argv = ['fedselect', 'list', 'methods']\n"
+        "main()\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=HANG)
+    assert (done.returncode, done.stdout) == (code, "")
+    assert done.stderr == "fedselect: ended before the command began\n"
+
+
 def test_forked_workers_die_by_sigterm_at_once():
     """A handler in Python may never run in a worker that has begun to wait; its pool would wait for it without end."""
     code = (
         "import os, signal\n"
-        "from fedselect.cli import _end_as_by_ctrl_c\n"
-        "_end_as_by_ctrl_c()\n"
+        "from fedselect.signals import end_as_by_ctrl_c\n"
+        "end_as_by_ctrl_c()\n"
         "pid = os.fork()\n"
         "if pid == 0:\n"
         "    os._exit(0 if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL else 1)\n"
