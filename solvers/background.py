@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import atexit
 import contextvars
 import threading
 import time
 from collections.abc import Callable
 from concurrent.futures import Future, wait
 from dataclasses import replace
-from weakref import WeakSet
 
 from solvers.run import Event, Run
 from solvers.solution import Solution, Stopped
+from solvers.threads import leave_behind
 
 __all__ = ["AnyEvent", "Progress", "SolutionFuture", "abandonable", "in_thread"]
 
@@ -84,19 +83,6 @@ class SolutionFuture(Future[Solution]):
         return None if known is None else replace(known, stopped="error" if self.done() else "running")
 
 
-#: Threads that were left behind, and seconds that the end of the process waits for them: a solver in C++ that is killed
-#: in its work aborts the whole process.
-_left_behind: WeakSet[threading.Thread] = WeakSet()
-_LAST_WAIT = 1.0
-
-
-@atexit.register
-def _wait_for_those_left_behind() -> None:
-    ends = time.perf_counter() + _LAST_WAIT
-    for thread in list(_left_behind):
-        thread.join(max(0.0, ends - time.perf_counter()))
-
-
 def in_thread(work: Callable[[], Solution], future: Future[Solution]) -> threading.Thread:
     """Do the work in a thread, under the caller's context variables; the future receives what it returns or raises."""
     context = contextvars.copy_context()
@@ -149,7 +135,7 @@ def abandonable(
         found = future.result()
     else:
         progress.is_closed = True
-        _left_behind.add(thread)
+        leave_behind(thread)
         known = progress.snapshot()
         assert known is not None
         found = known

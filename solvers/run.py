@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from fractions import Fraction
 from types import FrameType
 from typing import IO, Any, ClassVar, Protocol
@@ -228,11 +228,11 @@ class Run:
             self.build_seconds += time.perf_counter() - start
 
     @contextmanager
-    def loading(self) -> Iterator[None]:
+    def loading(self, *, is_interruptible: bool = False) -> Iterator[None]:
         """Stop the clock inside the ``with`` block, which imports a package or compiles a kernel: once.
 
         Ctrl-C is held back until its end. An import that is interrupted leaves modules half made, which nothing in
-        the process can use from then on.
+        the process can use from then on. It ends a block that is interruptible: one that waits for another thread.
         """
         with self._clock_lock:
             if not self._loads:
@@ -241,7 +241,7 @@ class Run:
         if (watcher := Run.loading_watcher) is not None:
             watcher(True)
         try:
-            with _interrupts_held_back():
+            with nullcontext() if is_interruptible else _interrupts_held_back():
                 yield
         finally:
             with self._clock_lock:

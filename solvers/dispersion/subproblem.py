@@ -108,9 +108,9 @@ class SubproblemRun(Run):
         return max(self.bound + self.constant + self.slack, self.outside)
 
     @contextmanager
-    def loading(self) -> Iterator[None]:
+    def loading(self, *, is_interruptible: bool = False) -> Iterator[None]:
         """As `Run.loading`, for the whole run's clock, which is the one that counts."""
-        with self.whole.loading():
+        with self.whole.loading(is_interruptible=is_interruptible):
             yield
 
     def offer(self, x: ArrayLike) -> float:

@@ -22,6 +22,7 @@ import sys
 import threading
 import time
 from collections.abc import Callable
+from concurrent.futures import Future, wait
 from contextlib import AbstractContextManager, nullcontext
 from functools import cache, wraps
 from pathlib import Path
@@ -32,6 +33,7 @@ import numpy as np
 
 from solvers.dispersion.kernels.compiler import compile_kernel
 from solvers.notices import notice
+from solvers.threads import leave_behind
 
 __all__ = ["Clock", "cache_folder", "is_loaded", "load", "preload", "register", "registered", "warm_up"]
 
@@ -49,6 +51,9 @@ _SECONDS = {
     "coverage": 1, "preference": 1, "collisions": 1, "tree_node": 1,
 }  # fmt: skip
 
+#: Seconds between looks at a thread that compiles, and its stack: what the main thread has on Linux. LLVM recurses.
+_BETWEEN_LOOKS, _STACK = 0.05, 2**23
+
 #: What most methods use.
 _COMMON = ("tree", "preference", "schur", "swaps", "ascent", "admm", "cuts")
 
@@ -60,6 +65,8 @@ _lock = threading.RLock()
 _loaded: dict[tuple[str, str], SimpleNamespace] = {}
 _announced: set[str] = set()  # kernels of which it was said that they are being compiled
 _steps = 0  # of Python, so far
+_one_at_a_time = threading.Lock()  # compiles, as numba does
+_pending: dict[tuple[str, str], tuple[Future[SimpleNamespace], threading.Thread]] = {}  # what is compiled in threads
 
 
 class Clock(Protocol):
@@ -69,8 +76,8 @@ class Clock(Protocol):
     def expired(self) -> bool:
         """Whether the time is over."""
 
-    def loading(self) -> AbstractContextManager[None]:
-        """Stop the clock inside the ``with`` block."""
+    def loading(self, *, is_interruptible: bool = False) -> AbstractContextManager[None]:
+        """Stop the clock inside the ``with`` block, which Ctrl-C may end or not."""
 
     def note(self, text: str) -> None:
         """Keep a sentence for the log."""
@@ -133,9 +140,9 @@ def load(name: str, run: Clock | None = None, *, precision: str = "float64", ste
         if steps is not None and _steps + steps <= _INTERPRETED and not _is_cached():
             _steps += int(steps)
             return _interpreted(name)
-        with nullcontext() if run is None else run.loading():
+        with nullcontext() if run is None else run.loading(is_interruptible=True):
             began = time.perf_counter()
-            _loaded[key] = _compiled(name, precision)
+            _loaded[key] = _obtained(name, precision)
             seconds = time.perf_counter() - began
     if run is not None and seconds > _NOTEWORTHY:
         run.note(
@@ -195,6 +202,45 @@ def _announce(name: str) -> None:
 def cache_folder() -> str | None:
     """Return where the machine code is kept, or None when no such place can be written."""
     return getattr(getattr(load("tree").explore, "_cache", None), "cache_path", None)
+
+
+def _obtained(name: str, precision: str) -> SimpleNamespace:
+    """Compile a kernel, or load it from the cache, so that Ctrl-C need not wait for the end of that.
+
+    What compiles, and what it imports, must not be cut off: modules and tables half made would cripple the process. So
+    it happens in a thread, which an interruption of the main thread leaves behind; who asks again waits for it.
+    """
+    if threading.current_thread() is not threading.main_thread():  # where no interruption arrives
+        with _one_at_a_time:
+            return _compiled(name, precision)
+    key = name, precision
+    try:
+        if key not in _pending or _pending[key][1].ident is None:  # of which an interruption let the start fail
+            future: Future[SimpleNamespace] = Future()
+
+            def work() -> None:
+                try:
+                    with _one_at_a_time:
+                        future.set_result(_compiled(name, precision))
+                except BaseException as error:
+                    future.set_exception(error)
+
+            thread = threading.Thread(target=work, name=f"compiling {name}", daemon=True)
+            _pending[key] = future, thread
+            before = threading.stack_size(_STACK)
+            try:
+                thread.start()
+            finally:
+                threading.stack_size(before)
+        future, thread = _pending[key]
+        while not future.done():
+            wait([future], timeout=_BETWEEN_LOOKS)  # a wait without a limit does not hear Ctrl-C on every system
+    except BaseException:
+        if key in _pending:
+            leave_behind(_pending[key][1])
+        raise
+    del _pending[key]
+    return future.result()
 
 
 def _compiled(name: str, precision: str) -> SimpleNamespace:

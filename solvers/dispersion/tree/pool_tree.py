@@ -73,9 +73,9 @@ class PoolRun(Run):
         return self.whole.is_cancelled
 
     @contextmanager
-    def loading(self) -> Iterator[None]:
+    def loading(self, *, is_interruptible: bool = False) -> Iterator[None]:
         """As `Run.loading`, for the whole run's clock, which is the one that counts."""
-        with self.whole.loading():
+        with self.whole.loading(is_interruptible=is_interruptible):
             yield
 
     def log(self, text: str) -> None:

@@ -5,8 +5,10 @@ from __future__ import annotations
 import importlib.util
 import itertools
 import os
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -21,6 +23,7 @@ from solvers.dispersion.kernels import compiler, load, loader, registered
 from solvers.dispersion.kernels.tree_data import Form, Goal, Log, Order, Stack, Workspace
 from solvers.dispersion.relaxations.dominance import dominance
 from solvers.instances import names
+from solvers.run import Run
 from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[3]
@@ -529,6 +532,34 @@ def test_a_kernel_that_cannot_be_compiled_is_run_by_python(monkeypatch, caplog):
     monkeypatch.undo()
     assert "cannot be compiled and is run by Python" in caplog.text
     np.testing.assert_array_equal(solve(small, "tabu", moves=50).x, expected.x)
+
+
+def test_an_interrupt_does_not_wait_for_a_compilation(monkeypatch, interruptible):
+    """Ctrl-C comes at once, what is compiled is compiled to its end, and who asks again waits for it."""
+    begun, released, times = threading.Event(), threading.Event(), []
+
+    def slowly(name, precision):
+        times.append(threading.current_thread())
+        begun.set()
+        assert released.wait(HANG)
+        return "compiled"
+
+    def interrupt():
+        assert begun.wait(HANG)
+        signal.raise_signal(signal.SIGINT)
+
+    monkeypatch.setattr(loader, "_compiled", slowly)
+    monkeypatch.setattr(loader, "_loaded", {})
+    run = Run(DispersionProblem(*random_problem(6, 2, 1), size=2), "mine", 5.0, 0)
+    threading.Thread(target=interrupt).start()
+    with pytest.raises(KeyboardInterrupt):
+        loader.load("schur", run)
+    assert not loader.is_loaded("schur")
+    assert times[0].daemon
+    released.set()
+    assert loader.load("schur", run) == "compiled"
+    assert len(times) == 1
+    assert not loader._pending
 
 
 def test_every_kernel_is_registered_once():
