@@ -156,8 +156,8 @@ def test_what_confirms_is_of_splits_that_no_run_had_used():
     assert runs["split"].max() < min(study.CONFIRMED["digits-new"][1])
 
 
-@pytest.mark.parametrize("label", ["", "_letters"])
-def test_every_interval_of_the_gallery_follows_from_its_rows_of_splits(label):
+@pytest.mark.parametrize(("label", "splits"), [("", 15), ("_letters", 15), ("_digits_new", 15)])
+def test_every_interval_of_the_gallery_follows_from_its_rows_of_splits(label, splits):
     """Student's t, written out, on the published rows; adjustments and verdicts by the study's own function."""
     gallery = Path(__file__).parents[3] / "docs" / "gallery"
     updates, runs = (
@@ -174,7 +174,7 @@ def test_every_interval_of_the_gallery_follows_from_its_rows_of_splits(label):
     }
     for row in table.to_dict("records"):
         values = 100 * differences[row["outcome"]].loc[tuple(row[name] for name in study.CELL)].to_numpy()
-        assert len(values) == row["splits"] == 15
+        assert len(values) == row["splits"] == splits
         half = stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
         assert (values.mean(), half) == (pytest.approx(row["difference %"]), pytest.approx(row["+-"]))
     assert len(table) == 12
