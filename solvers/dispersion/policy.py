@@ -126,16 +126,20 @@ class Policy:
     fixing_sweep_work: float = 0.008
     #: What is left, up to so many clients, is closed by doubly nonnegative multipliers with cuts and a search below
     #: their form: iterations between two bounds, shifts of these and of the search in units of the largest distance,
-    #: the part to which the gap has to fall within so many bounds, and the one at which a search comes before it is due
-    #: by its work, the share of the time. 2026-11-24, rounds of 500 and 1 000 clients, played: shifts of 5e-4 in the
-    #: search took up to eleven times as many nodes.
+    #: the part to which the gap has to fall within so many bounds, the share of the time. 2026-11-24, rounds of 500 and
+    #: 1 000 clients, played: shifts of 5e-4 in the search took up to eleven times as many nodes. The search has as many
+    #: operations as the multipliers; while these take the gap to the part `fixing_again` and less within
+    #: `fixing_falling` bounds, this share of them. 2026-11-27, rounds with two labels a client: with as many from the
+    #: start it took four of five seconds, for nothing.
     fixing_closed: int = 600
     fixing_chunk: int = 50
     fixing_form_shifts: tuple[float, ...] = (6e-3, 2e-3, 5e-4)
     fixing_search_shift: float = 2e-3
     fixing_fall: float = 0.95
     fixing_patience: int = 8
-    fixing_again: float = 0.7
+    fixing_again: float = 0.9
+    fixing_falling: int = 4
+    fixing_search_share: float = 0.2
     fixing_close_time_share: float = 0.95
     #: Entries of inverses that a search keeps on its way down, and the operations of an ADMM iteration in units of n³,
     #: where that of an entry is one; its work. 2026-11-24: ratios of measured times.
@@ -161,10 +165,6 @@ class Policy:
     #: Share of the time for this bound, and of what is then left for the core. 2026-11-23, not swept.
     rlt_time_share: float = 0.3
     core_time_share: float = 0.8
-    #: Each of these where multipliers of products follow, for more than `fixing_closed` clients. 2026-11-24: played
-    #: rounds of 1 000 clients, 100 chosen, spent nine of ten seconds here for nothing (gaps of 5.6e-3 and 2.4e-3
-    #: instead of 8e-4); recorded rounds of 300, 30 chosen, are proved here within a second.
-    rlt_beside_products: float = 0.1
     #: Iterations between two looks at the clock, and those after which a bound that leaves all clients is not worth
     #: further ones before the core. 2026-11-23, not swept.
     rlt_chunk: int = 100
@@ -380,6 +380,8 @@ class Policy:
     #: products that are looked at for triangles with a client, what n = 1 000 can afford. Not swept.
     cut_sweeps: int = 3
     triangle_clients: int = 200
+    #: Nearest clients of each with which a group grows whose chosen ones are counted. 2026-11-27.
+    near_partners: int = 8
     #: PSD projection: up to so many rows a decomposition is as cheap as a turn of the eigenvectors; turns from one
     #: decomposition to the next, and from one diagonalisation of the small side to the next; columns of the other side
     #: that are diagonalised with it. Not swept.

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 
 from solvers.dispersion.kernels.compiler import part
+from solvers.dispersion.kernels.tree_data import Order
 
 __all__ = ["BUDGET", "DONE", "ROUNDING", "explore", "signatures"]
 
@@ -179,6 +180,21 @@ def _is_shown(inverse, curved, k, left, y, slope, constant, pick, side, task, mo
 
 
 @part
+def _implied(client, side, order, at, queue, is_queued, waiting):
+    """Put the clients that are fixed as soon as this one is into the queue; return how many wait.
+
+    Those above a client that is chosen are chosen, those below one that is left out are left out.
+    """
+    start, other = (order.above_start, order.above) if side == 1 else (order.below_start, order.below)
+    for a in range(start[client], start[client + 1]):
+        c = other[a]
+        if at[c] >= 0 and not is_queued[c]:
+            queue[waiting], is_queued[c] = 2 * c + side, True
+            waiting += 1
+    return waiting
+
+
+@part
 def _keep(depth, y, slope, who, inverse, k, room, points, slopes, clients, store):
     """Write a node down."""
     for i in range(k):
@@ -199,8 +215,11 @@ def _restore(depth, y, slope, who, inverse, k, room, points, slopes, clients, st
             curved[i, b] = original[who[i], who[b]]
 
 
-def explore(original, exact, linear, size, margin, unit, inverse, centre, target, most, best, trail, store):
+def explore(original, exact, linear, size, margin, unit, order, inverse, centre, target, most, best, trail, store):
     """Search depth first until every selection is visited, or shown to be worth at most ``target``.
+
+    Only selections that contain the clients above those that they contain are of interest: whatever fixes a client
+    fixes the ones above or below it.
 
     The less likely side of a client comes first. Once it is done with, the other one is all there is: where nothing
     above is open, the client is settled, however the search ends.
@@ -215,6 +234,8 @@ def explore(original, exact, linear, size, margin, unit, inverse, centre, target
         m, of 0 < m < n.
     margin, unit : float
         Cover the rounding of a tangent: of linear term and constant, and, beside the weights' square, of its sums.
+    order : Order
+        Of each client those above, which are chosen where it is, and those below, which are left out where it is.
     inverse, centre : ndarray
         P and y; both are used up.
     target : float
@@ -236,6 +257,8 @@ def explore(original, exact, linear, size, margin, unit, inverse, centre, target
     n = linear.size
     curved, y, slope, who = original.copy(), centre, linear.copy(), np.arange(n)
     moved, towards, row = np.empty(n), np.empty(n), np.empty(n)
+    # Where a client stands, -1 once it is fixed; those that are to be fixed next, and their sides.
+    at, queue, is_queued, waiting = np.arange(n), np.zeros(n, dtype=np.int64), np.zeros(n, dtype=np.bool_), 0
     chosen = np.zeros(n + 1, dtype=np.int64)
     # Of each node above: clients free, left to choose and fixed, where its inverse lies, whom it branches on, the side
     # that is left; its maximum, and what the chosen are worth.
@@ -249,6 +272,13 @@ def explore(original, exact, linear, size, margin, unit, inverse, centre, target
         if left == 0 or left == k:
             highest = _visit(exact, linear, trail, fixed, who, k, left > 0, chosen, best, highest)
             work += size * size
+        elif waiting > 0:
+            waiting -= 1
+            pick, side, task = at[queue[waiting] // 2], queue[waiting] % 2, _FIX
+            is_queued[who[pick]] = False
+            if not inverse[pick, pick] > _LEAST:
+                return ROUNDING, nodes, work, _settled(kept, depth, fixed)
+            work += 2 * k * k
         else:
             pick, side, task = _choose(inverse, y, k, value, aim)
             if task == _GIVE_UP:
@@ -261,11 +291,15 @@ def explore(original, exact, linear, size, margin, unit, inverse, centre, target
         if task == _DROP:
             if depth == 0:
                 return DONE, nodes, work, 0
-            depth -= 1
+            for i in range(waiting):
+                is_queued[queue[i] // 2] = False
+            depth, waiting = depth - 1, 0
             k, left, fixed = kept[depth, 0], kept[depth, 1], kept[depth, 2]
             room, pick, side = kept[depth, 3], kept[depth, 4], kept[depth, 5]
             value, constant = values[depth, 0], values[depth, 1]
             _restore(depth, y, slope, who, inverse, k, room, points, slopes, clients, store, curved, original)
+            for i in range(k):
+                at[who[i]] = i
             nodes += 1
         elif task == _BRANCH:
             if work > most or room + k * k > store.size:
@@ -281,18 +315,22 @@ def explore(original, exact, linear, size, margin, unit, inverse, centre, target
         constant, left = _chosen(constant, left, slope, curved, pick, side)
         trail[fixed] = 2 * who[pick] + side
         fixed += 1
+        at[who[k - 1]], at[who[pick]] = pick, -1
+        waiting = _implied(who[pick], side, order, at, queue, is_queued, waiting)
         _condition(inverse, curved, y, slope, who, row, k, pick, side)
         k -= 1
 
 
 def signatures(precision: str) -> dict[Any, Any]:
     """Return the numba types of the arguments."""
-    from numba import float64, int8, int64
+    from numba import float64, int8, int64, types
 
     matrix, reals = float64[:, ::1], float64[::1]
     return {
         explore: (
-            *(matrix, matrix, reals, int64, float64, float64, matrix, reals, float64, int64),
+            *(matrix, matrix, reals, int64, float64, float64),
+            types.NamedUniTuple(int64[::1], 4, Order),
+            *(matrix, reals, float64, int64),
             *(int8[::1], int64[::1], reals),
         )
     }

@@ -8,7 +8,7 @@ import numpy as np
 
 from solvers.dispersion.kernels.compiler import part
 
-__all__ = ["descend", "move", "signatures", "triangles"]
+__all__ = ["descend", "gather", "move", "signatures", "triangles"]
 
 
 def move(residual, start, place, mirror, value, twice, norm, limits, weights, total, penalty, sweeps):
@@ -180,6 +180,41 @@ def descend(b, towards, variance, mean, covariance, x, width):
             full += b[s, which] != 0.0
 
 
+def gather(apart, covariance, x, nearest, widest):
+    """Grow a group from each client and each of its ``nearest`` by the one nearest to those that are there.
+
+    Of each it returns how many clients it has where its number of chosen ones lacks the most variance, what it lacks
+    there (0 where none does), and its clients in the order in which they joined.
+    """
+    n, partners = nearest.shape
+    size, lack = np.zeros(n * partners, dtype=np.int64), np.zeros(n * partners)
+    groups = np.zeros((n * partners, widest), dtype=np.int64)
+    away, towards = np.empty(n), np.empty(n)
+    for i in range(n):
+        for p in range(partners):
+            g = i * partners + p
+            for c in range(n):
+                away[c], towards[c] = apart[i, c], covariance[i, c]
+            away[i] = np.inf
+            groups[g, 0] = i
+            variance, mean, new = covariance[i, i], x[i], nearest[i, p]
+            for count in range(1, widest):
+                groups[g, count] = new
+                variance += 2.0 * towards[new] + covariance[new, new]
+                mean += x[new]
+                value = _lack(variance, mean)
+                if value < lack[g]:
+                    lack[g], size[g] = value, count + 1
+                away[new] = np.inf
+                new = 0
+                for c in range(n):
+                    away[c] += apart[groups[g, count], c]
+                    towards[c] += covariance[groups[g, count], c]
+                    if away[c] < away[new]:
+                        new = c
+    return size, lack, groups
+
+
 def signatures(precision: str) -> dict[Any, Any]:
     """Return the numba types of the arguments."""
     from numba import float64, int64
@@ -188,5 +223,6 @@ def signatures(precision: str) -> dict[Any, Any]:
     return {
         move: (matrix, indices, indices, indices, reals, reals, reals, reals, reals, matrix, float64, int64),
         triangles: (matrix, reals, float64, int64, int64),
+        gather: (matrix, matrix, reals, int64[:, ::1], int64),
         descend: (matrix, matrix, reals, reals, matrix, reals, int64),
     }

@@ -203,6 +203,8 @@ def _is_few_of_many(work: Work) -> Literal[True] | str:
         return f"as it pays from {policy.few_clients} clients on"
     if n < policy.rlt_ratio * m:
         return f"as {m} of {n} are chosen, more than one of {policy.rlt_ratio}"
+    if n > policy.fixing_closed and _has_products(work) is True:  # in rounds of 300 it comes first, and proves most
+        return f"as multipliers of products follow, for more than {policy.fixing_closed} clients"
     return n <= policy.rlt_largest or f"as its multipliers are kept for {policy.rlt_largest} clients at most"
 
 
@@ -343,10 +345,7 @@ def _reduced_by_rlt(work: Work) -> tuple[DispersionProblem, Run, CoreMultipliers
     while moves > 0 and (done := search.advance(moves)):
         moves -= done
 
-    is_beside = work.problem.n > policy.fixing_closed and _has_products(work) is True
-
     def part_of_the_time(share: float) -> SubproblemRun:
-        share = min(share, policy.rlt_beside_products) if is_beside else share
         return SubproblemRun(problem, run, 0.0, share=share)
 
     relaxation = RowRelaxation(ScaledProblem.of(problem), run, policy=policy)
@@ -444,7 +443,8 @@ MATRIX_STAGES = (
     ),
     Stage(
         "level-1 RLT bound",
-        "few of many are chosen: of {few_clients} to {rlt_largest:,} clients at most one in {rlt_ratio}",
+        "few of many are chosen: of {few_clients} to {rlt_largest:,} clients at most one in {rlt_ratio}, and of more "
+        "than {fixing_closed} fewer than one in {fixing_ratio}",
         "leaves out clients that no better selection contains; then a stronger bound over a core does",
         _is_few_of_many,
         _leave_out,

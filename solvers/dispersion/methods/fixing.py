@@ -14,6 +14,7 @@ from solvers.dispersion.kernels import load
 from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
+from solvers.dispersion.relaxations.dominance import Dominance, dominance
 from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation
 from solvers.dispersion.relaxations.fixing import ClientBounds, client_bounds
 from solvers.dispersion.relaxations.low_rank import LowRankRelaxation
@@ -55,6 +56,8 @@ class Fixing:
         Side constraints over all clients, with the prices by which clients are fixed.
     gap : float
         Between the last bound and what a selection may be worth that is left out.
+    last : tuple of ndarray and LowRankRelaxation, or None
+        Clients and relaxation of the last multipliers of products.
     """
 
     def __init__(self, problem: DispersionProblem, run: Run) -> None:
@@ -62,6 +65,7 @@ class Fixing:
         self.ids, self.ones = np.arange(problem.n), np.zeros(0, dtype=np.int64)
         self.outside, self.gap = -np.inf, np.inf
         self.sides: SidePrices | None = None
+        self.last: tuple[NDArray[np.int64], LowRankRelaxation] | None = None
         if problem.is_constrained:
             states = problem.constraints.states
             self.ids, self.ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
@@ -177,6 +181,22 @@ class Fixing:
         found[self.ones], found[self.ids] = 1, x
         return found
 
+    def order(self) -> Dominance:
+        """Return which clients that are left a best selection contains wherever it contains which others.
+
+        Of those that are so up to rounding the ones count that nothing but a cost tells apart: what remains is certain.
+        """
+        quadratic, linear, _ = self.terms()
+        most = self.ids.size if self.sides is None else 0  # rows may not allow an exchange
+        found = dominance(quadratic, linear, self.size, most=most, run=self.run)
+        company = np.concatenate([self.ids, self.ones])
+        first, second = self.ids[found.pairs].T
+        h, c = self.problem.distances, self.problem.costs
+        differs = h[np.ix_(first, company)] != h[np.ix_(second, company)]
+        differs &= (company != first[:, None]) & (company != second[:, None])
+        kept = found.certain | (~differs.any(axis=1) & (c[first] <= c[second]))
+        return Dominance.of(found.pairs[kept], found.certain[kept], self.ids.size)
+
     def part(self) -> tuple[DispersionProblem, SubproblemRun]:
         """Return the problem over the clients that are left, with the same objective, and its run."""
         problem, ids, ones = self.problem, self.ids, self.ones
@@ -285,9 +305,11 @@ def fix_by_products(
     fixing = fixing or Fixing(problem, run)
     until, start = (1 - policy.fixing_time_share) * run.remaining, None
     while fixing.is_open and fixing.ids.size > policy.fixing_few and not run.remaining < until:
-        before = fixing.ids
+        before, gap = fixing.ids, fixing.gap
         relaxation = _raise_products(fixing, start, until, policy)
-        if fixing.ids.size == before.size:
+        fixing.last = before, relaxation
+        is_slow = fixing.gap > (1 - policy.fixing_progress) * gap
+        if before.size - fixing.ids.size < (policy.fixing_least * before.size if is_slow else 1):
             break
         start = relaxation.among(np.searchsorted(before, fixing.ids))
     if fixing.is_decided and not run.proved:
@@ -338,9 +360,11 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
     for name in ("admm", "cuts", "conditioning"):
         load(name, run)  # iterations have no clock to stop
     quadratic, linear, constant = fixing.terms()
-    relaxation = DNNRelaxation(quadratic, linear, fixing.size, policy=policy)
+    relaxation = _begun(fixing, quadratic, linear, constant, policy)
+    order = fixing.order()
     spent = searched = 0.0  # entries of matrices
-    tried, least, since, made = np.inf, np.inf, 0, 0
+    gaps: list[float] = []
+    least, since, made = np.inf, 0, 0
 
     def hurried() -> bool:
         run.spend(policy.iteration_work(relaxation.n))
@@ -348,7 +372,7 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
 
     while fixing.is_open and fixing.has_choice and not hurried():
         if made >= 2 * policy.fixing_chunk:
-            relaxation.separate(policy.cuts * relaxation.n)
+            relaxation.separate(policy.cuts * relaxation.n, groups=True)
         relaxation.iterate(policy.fixing_chunk, hurried)
         made += policy.fixing_chunk
         spent += policy.fixing_chunk * policy.fixing_iteration * relaxation.n**3
@@ -358,6 +382,7 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
         bounds = _shifted_bounds(fixing, form, unit, constant, policy)
         if bounds is None:
             return
+        bounds = bounds.ordered(order.pairs)
         before, ones = fixing.ids, fixing.ones
         fixed = fixing.fix(bounds, constant, policy.fixing_least * before.size)
         since += 1
@@ -365,11 +390,14 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
             least, since = fixing.gap, 0
         elif since > policy.fixing_patience:
             return
-        is_due = fixing.gap < policy.fixing_again * tried or spent > 2 * searched
-        if not fixed and is_due and made > 2 * policy.fixing_chunk and spent > searched:
-            tried, most = min(tried, fixing.gap), spent - searched
+        gaps.append(fixing.gap)
+        falls = (
+            len(gaps) <= policy.fixing_falling or fixing.gap < policy.fixing_again * gaps[-1 - policy.fixing_falling]
+        )
+        most = (policy.fixing_search_share if falls else 1.0) * spent - searched
+        if not fixed and made > 2 * policy.fixing_chunk and most > policy.fixing_iteration * relaxation.n**3:
             shifted = form.shifted(policy.fixing_search_shift * unit)
-            found = search_conditioned(shifted, fixing.target(constant), most, policy.fixing_room, run)
+            found = search_conditioned(shifted, fixing.target(constant), most, policy.fixing_room, run, order)
             searched += found.entries
             run.details["conditioned"] = run.details.get("conditioned", 0) + found.nodes
             run.spend(policy.conditioning_work * found.entries)
@@ -387,9 +415,28 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
             if not (fixing.is_open and fixing.has_choice):
                 return
             quadratic, linear, constant = fixing.terms()
+            order = order.among(np.searchsorted(before, fixing.ids), before.size)
             warm = relaxation.warm(before)
             relaxation = DNNRelaxation(quadratic, linear, fixing.size, policy=policy)
             relaxation.start(warm, fixing.ids, np.setdiff1d(fixing.ones, ones))
+
+
+def _begun(fixing: Fixing, quadratic: Terms, linear: Terms, constant: float, policy: Policy) -> DNNRelaxation:
+    """Return the doubly nonnegative relaxation of what is left, begun where multipliers of products have ended."""
+    relaxation = DNNRelaxation(quadratic, linear, fixing.size, policy=policy)
+    if fixing.last is None or fixing.sides is not None:
+        return relaxation
+    before, last = fixing.last
+    penalty = policy.fixing_tries[0][0]
+    start = last.among(np.searchsorted(before, fixing.ids))
+    few = LowRankRelaxation(quadratic, linear, fixing.size, penalty, start)
+    few.sweep(policy.fixing_sweeps, lambda: fixing.run.expired)
+    fixing.run.spend(policy.sweep_work(linear.size, policy.fixing_sweeps))
+    raised = few.raised()
+    if raised is not None and np.isfinite(fixing.gap):
+        value = fixing.target(constant) + fixing.gap * fixing.scaled.factor
+        relaxation.resume(few.diagonal(), raised, few.products(), value)
+    return relaxation
 
 
 def _shifted_bounds(

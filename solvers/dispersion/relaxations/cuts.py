@@ -26,8 +26,9 @@ from numpy.typing import NDArray
 from solvers.dispersion.kernels import load
 from solvers.dispersion.policy import DEFAULT_POLICY
 
-#: Most clients of one cut.
-WIDTH = 16
+#: Most clients of one cut, and of one that local search finds. A label's clients that multipliers of products leave are
+#: ten to forty. 2026-11-27.
+WIDTH, SEARCHED = 48, 16
 
 
 @dataclass(frozen=True)
@@ -78,15 +79,24 @@ class Cuts:
 
     def entries(self) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
         """The maps T where they are not 0, on the diagonal and above it: cut (ascending), row, column, value."""
-        width = max(int((self.signs != 0).sum(axis=1).max(initial=1)), 1)
-        place, b = self.members[:, :width], self.signs[:, :width]
+        count = (self.signs != 0).sum(axis=1)
+        found = [self._entries_of(np.flatnonzero(count == width), width) for width in np.unique(count) if width > 0]
+        cut, row, column, value = (np.concatenate(parts) for parts in zip(*found, strict=True))
+        order = np.argsort(cut, kind="stable")
+        return cut[order], row[order], column[order], value[order]
+
+    def _entries_of(
+        self, cuts: NDArray[np.int64], width: int
+    ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]:
+        """The same for some cuts, all of so many clients."""
+        place, b = self.members[cuts, :width], self.signs[cuts, :width]
         first, second = np.triu_indices(width)
         value = -(b[:, first] * b[:, second]) / 2
         own = first == second
-        value[:, own] += (2 * self.k + 1)[:, None] * b / 2
+        value[:, own] += (2 * self.k[cuts] + 1)[:, None] * b / 2
         cut, entry = np.nonzero(value)
         one, other = place[cut, first[entry]], place[cut, second[entry]]
-        return cut, np.minimum(one, other), np.maximum(one, other), value[cut, entry]
+        return cuts[cut], np.minimum(one, other), np.maximum(one, other), value[cut, entry]
 
     def within(self, kept: NDArray[np.int64], chosen: NDArray[np.int64]) -> tuple[Cuts, NDArray[np.bool_]]:
         """Restrict the cuts to the clients ``kept`` when ``chosen`` are chosen and the others are not.
@@ -181,7 +191,7 @@ def gap_inequalities(
     towards = b @ covariance
     variance = (b * towards).sum(axis=1)
     mean = b @ x
-    load("cuts").descend(b, towards, variance, mean, covariance, x.copy(), WIDTH)
+    load("cuts").descend(b, towards, variance, mean, covariance, x.copy(), SEARCHED)
     lack = _lack(variance, mean)
     found = np.flatnonzero(lack < -2 * least)
     found = found[np.argsort(lack[found], kind="stable")]
@@ -193,6 +203,53 @@ def gap_inequalities(
         place = np.flatnonzero(b[start])
         members[row, : place.size], signs[row, : place.size] = place, b[start, place].astype(np.int64)
     return Cuts(members, signs, np.floor(mean[found]).astype(np.int64), n)
+
+
+def near_inequalities(
+    products: NDArray[np.float64],
+    apart: NDArray[np.float64],
+    most: int,
+    *,
+    partners: int = DEFAULT_POLICY.near_partners,
+    least: float = 0.01,
+) -> Cuts:
+    r"""Separate gap inequalities of clients near each other: of how many of them are chosen, by more than ``least``.
+
+    From each client and each of its nearest ``partners`` on, the client nearest to those that are there joins, up to
+    `WIDTH`; the most violated one of these groups counts. Two clients that share what they hold are hardly ever chosen
+    together, so that a relaxation spreads over such a group evenly; that it chooses a whole number of it is what all
+    pairs and triples of its clients do not say. Where clients hold two labels each, groups are the clients of a label.
+
+    Parameters
+    ----------
+    products : (n, n) ndarray
+        X.
+    apart : (n, n) ndarray
+        Distances, or what grows with them.
+    most : int
+        Cuts, at most.
+    partners : int
+        Nearest clients of each from which a group grows.
+    least : float
+        By how much a cut has to be violated.
+    """
+    n = len(products)
+    x = products.diagonal().copy()
+    covariance = np.ascontiguousarray(products - np.outer(x, x))
+    away = apart.copy()
+    away[np.arange(n), np.arange(n)] = np.inf
+    nearest = np.ascontiguousarray(np.argsort(away, axis=1, kind="stable")[:, : min(partners, n - 1)])
+    size, lack, groups = load("cuts").gather(np.ascontiguousarray(apart), covariance, x, nearest, min(WIDTH, n))
+    found = np.flatnonzero(lack < -2 * least)
+    found = found[np.argsort(lack[found], kind="stable")]
+    is_member = np.arange(groups.shape[1]) < size[found, None]
+    members = np.sort(np.where(is_member, groups[found], n), axis=1)  # the padding goes to the end
+    _, first = np.unique(members, axis=0, return_index=True)
+    members = members[np.sort(first)][:most]
+    signs = (members < n).astype(np.int64)
+    members[signs == 0] = 0
+    k = np.floor((x[members] * signs).sum(axis=1)).astype(np.int64)
+    return Cuts.of(members, signs, k, n)
 
 
 def _lack(variance: NDArray[np.float64], mean: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -49,6 +49,14 @@ class Dominance:
             np.ascontiguousarray(lower),
         )
 
+    def among(self, kept: NDArray[np.int64], n: int) -> Dominance:
+        """Return the relation between the clients ``kept`` of these n, in their new numbers."""
+        place = np.full(n, -1, dtype=np.int64)
+        place[kept] = np.arange(kept.size)
+        moved = place[self.pairs]
+        stays = (moved >= 0).all(axis=1)
+        return Dominance.of(moved[stays], self.certain[stays], kept.size)
+
 
 def dominance(
     quadratic: NDArray[np.float64], linear: NDArray[np.float64], size: int, *, most: int = 400, run: Run | None = None

@@ -71,6 +71,13 @@ class ClientBounds:
             other.x,
         )
 
+    def ordered(self, pairs: NDArray[np.int64]) -> ClientBounds:
+        """Return bounds on selections that contain the first client of each pair wherever they contain the second."""
+        left_out, chosen = self.left_out.copy(), self.chosen.copy()
+        np.minimum.at(chosen, pairs[:, 1], self.chosen[pairs[:, 0]])
+        np.minimum.at(left_out, pairs[:, 0], self.left_out[pairs[:, 1]])
+        return ClientBounds(self.bound, left_out, chosen, self.x)
+
     def raised(self, margin: float) -> ClientBounds:
         """Return bounds of a function that is at most ``margin`` larger."""
         return ClientBounds(self.bound + margin, self.left_out + margin, self.chosen + margin, self.x)

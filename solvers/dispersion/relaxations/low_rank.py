@@ -184,6 +184,13 @@ class LowRankRelaxation:
         """Return the fractional solution."""
         return np.clip((1 + self.rows[1:] @ self.rows[0]) / 2, 0.0, 1.0).astype(np.float64)
 
+    def products(self) -> Reals:
+        """Return the relaxed products, with the fractional solution on the diagonal."""
+        signs = self.rows[1:] @ self.rows[0]
+        whole = (self.rows[1:] @ self.rows[1:].T + signs + signs[:, None] + 1).astype(np.float64) / 4
+        whole[self._index, self._index] = self.x()
+        return (whole + whole.T) / 2
+
     def among(self, kept: NDArray[np.int64]) -> tuple[Singles, Singles]:
         """Return rows and multipliers of some of the clients, given by their places."""
         rows = self.rows[np.concatenate([[0], 1 + kept])]

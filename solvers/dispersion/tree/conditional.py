@@ -11,6 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.kernels.tree_data import Order
+from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.slice_form import SliceForm
 from solvers.run import Run
 
@@ -45,7 +47,9 @@ class Conditioned:
     settled: NDArray[np.int64]
 
 
-def search_conditioned(form: SliceForm, target: float, most: float, room: int, run: Run) -> Conditioned:
+def search_conditioned(
+    form: SliceForm, target: float, most: float, room: int, run: Run, order: Dominance | None = None
+) -> Conditioned:
     """Search for selections worth more than ``target`` until all are visited or dropped.
 
     Parameters
@@ -60,6 +64,9 @@ def search_conditioned(form: SliceForm, target: float, most: float, room: int, r
         Entries of inverses to keep on the way down, at most.
     run : Run
         Its clock stands still while the kernel is compiled.
+    order : Dominance, optional
+        Clients of which some best selection, if not each, contains the first wherever it contains the second. Then the
+        search is for such selections, and what is settled holds for these.
     """
     n, m = form.linear.size, form.size
     nothing = Conditioned(False, 0, 0, np.zeros(n, dtype=np.int64), np.zeros(0, dtype=np.int64))
@@ -79,8 +86,11 @@ def search_conditioned(form: SliceForm, target: float, most: float, room: int, r
         return nothing
     best, trail = np.zeros(n, dtype=np.int8), np.zeros(n + 1, dtype=np.int64)
     kernel = load("conditioning", run)
+    lists = Order.empty(n)
+    if order is not None:
+        lists = Order(order.above_start, order.above, order.below_start, order.below)
     unit = (4 * n + 64) * _EPS * float(np.abs(form.curved).max())
     arrays = (np.ascontiguousarray(form.curved), np.ascontiguousarray(form.exact), form.linear)
     scratch = (np.ascontiguousarray(inverse), centre, target, int(most), best, trail, np.empty(room))
-    how, nodes, entries, settled = kernel.explore(*arrays, m, form.margin, unit, *scratch)
+    how, nodes, entries, settled = kernel.explore(*arrays, m, form.margin, unit, lists, *scratch)
     return Conditioned(how == kernel.DONE, int(nodes), int(entries), best.astype(np.int64), trail[:settled])

@@ -9,7 +9,14 @@ import pytest
 
 from solvers.dispersion.kernels import load, loader
 from solvers.dispersion.relaxations import cuts as cut_module
-from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
+from solvers.dispersion.relaxations.cuts import (
+    WIDTH,
+    CutMultipliers,
+    Cuts,
+    gap_inequalities,
+    near_inequalities,
+    triangle_inequalities,
+)
 from solvers.dispersion.relaxations.psd_projection import PsdProjection
 from tests.thoroughly import few_of
 
@@ -34,13 +41,77 @@ def symmetric(n: int, rng: np.random.Generator) -> np.ndarray:
 @pytest.mark.parametrize(("n", "most"), few_of([*itertools.product((4, 9, 30), (3, 100, 5_000)), (220, 100)], 9))
 def test_the_same_cuts_with_and_without_compilation(n, most, monkeypatch):
     products = products_of(n, np.random.default_rng(n))
-    found = triangle_inequalities(products, most), gap_inequalities(products, n, np.random.default_rng(1))
+    apart = np.abs(symmetric(n, np.random.default_rng(7)))
+
+    def every_kind() -> tuple[Cuts, ...]:
+        wide = gap_inequalities(products, n, np.random.default_rng(1))
+        return triangle_inequalities(products, most), wide, near_inequalities(products, apart, most)
+
+    found = every_kind()
     monkeypatch.setattr(cut_module, "load", by_python)
-    plain = triangle_inequalities(products, most), gap_inequalities(products, n, np.random.default_rng(1))
+    plain = every_kind()
     for one, other in zip(found, plain, strict=True):
         assert np.array_equal(one.members, other.members)
         assert np.array_equal(one.signs, other.signs)
         assert np.array_equal(one.k, other.k)
+
+
+def spread_over_labels(counts: list[int], each: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Clients of so many labels, near those of the same; of each label a part is chosen that is no whole number."""
+    labels = np.random.default_rng(4).permutation(np.repeat(np.arange(len(counts)), counts))
+    apart = (labels[:, None] != labels).astype(float)
+    x = each / np.array(counts)[labels]
+    own = np.where(
+        apart == 0, (each * (each - 1) + 0.05) / np.array([k * (k - 1) for k in counts])[labels], np.outer(x, x)
+    )
+    own[np.arange(labels.size), np.arange(labels.size)] = x
+    return labels, apart, own
+
+
+def test_what_a_whole_label_lacks_is_found():
+    """No pair or triple says it; the group that lacks most is the label, all of its clients and no others."""
+    labels, apart, products = spread_over_labels([8, 9, 11, 14], 2.5)
+    assert len(triangle_inequalities(products, 1_000)) == 0
+    found = near_inequalities(products, apart, 100, partners=2)
+    groups = [tuple(row[signs == 1]) for row, signs in zip(found.members, found.signs, strict=True)]
+    assert sorted(groups) == sorted(tuple(np.flatnonzero(labels == label)) for label in range(4))
+    assert (found.k == 2).all()
+    assert found.excess(products) == pytest.approx(0.1)
+    assert len(near_inequalities(products, apart, 3, partners=2)) == 3
+
+
+@pytest.mark.parametrize("seed", few_of(range(20), 3))
+def test_groups_of_near_clients_hold_for_every_decision(seed):
+    """Whatever the products are, and for 0/1 vectors of any sum; each is violated by what was asked of it."""
+    rng = np.random.default_rng(seed)
+    vectors = ((np.arange(2**9)[:, None] >> np.arange(9)) & 1).astype(float)
+    squares, seen = np.einsum("ki,kj->kij", vectors, vectors).reshape(len(vectors), -1).T, 0
+    for _ in range(8):
+        products = products_of(9, rng)
+        points = rng.integers(0, 4, (9, 2)).astype(float)
+        cuts = near_inequalities(products, np.linalg.norm(points[:, None] - points, axis=2), 50, least=0.005)
+        seen += len(cuts)
+        assert (cuts.excess(products) > 0.005).all()
+        assert (cuts.matrix() @ squares <= cuts.limits[:, None] + 1e-12).all()
+    assert seen > 2
+
+
+def test_terms_of_narrow_and_wide_cuts():
+    """The same as in the sparse matrix, in the order of the cuts."""
+    rng = np.random.default_rng(6)
+    n, widths = 60, [2, 48, 3, 17, 3, 1, 48]
+    members, signs = np.zeros((len(widths), WIDTH), dtype=np.int64), np.zeros((len(widths), WIDTH), dtype=np.int64)
+    for row, width in enumerate(widths):
+        members[row, :width] = rng.permutation(n)[:width]
+        signs[row, :width] = rng.choice([-1, 1], width)
+    cuts = Cuts.of(members, signs, rng.integers(0, 3, len(widths)), n)
+    cut, row, column, value = cuts.entries()
+    assert (np.diff(cut) >= 0).all()
+    assert (row <= column).all()
+    whole = np.zeros((len(widths), n, n))
+    whole[cut, row, column] = value
+    whole[cut, column, row] = value
+    np.testing.assert_array_equal(whole.reshape(len(widths), -1), cuts.matrix().toarray())
 
 
 def test_equal_violations_are_ranked_alike(monkeypatch):

@@ -12,6 +12,7 @@ from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
 from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation, condition_products
+from solvers.dispersion.relaxations.low_rank import LowRankRelaxation
 from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.feasible_set import Hypersimplex
 from tests.solvers.dispersion.cases import problem_with_a_choice, selections, uniform_problem
@@ -30,6 +31,37 @@ def relaxed(scaled: ScaledProblem, rng: np.random.Generator, rounds: int) -> DNN
         relaxation.separate(5 * relaxation.n)
     relaxation.iterate(int(rng.integers(1, 25)))
     return relaxation
+
+
+@pytest.mark.parametrize("seed", few_of(range(20), 4))
+def test_low_rank_multipliers_are_a_start_with_their_own_bound(seed):
+    """What the slack says of selections is what the multipliers' form lacks to the bound; a step goes on from there."""
+    rng = np.random.default_rng(seed)
+    scaled = ScaledProblem.of(problem_with_a_choice(rng, 9))
+    n, m = scaled.linear.size, scaled.size
+    low_rank = LowRankRelaxation(scaled.quadratic, scaled.linear, m)
+    low_rank.sweep(30)
+    for _ in range(20):
+        low_rank.sweep()
+        low_rank.raise_products(0.03)
+    products = low_rank.products()
+    np.testing.assert_array_equal(products, products.T)
+    assert products.diagonal() == pytest.approx(low_rank.x())
+    raised = low_rank.raised()
+    assert raised is not None
+    s, v = values(scaled)
+    bound = float(v.max()) + rng.random()
+    relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, m)
+    relaxation.resume(low_rank.diagonal(), raised, products, bound)
+    assert relaxation.estimate() == pytest.approx(bound)
+    lacks = bound - v - np.einsum("ki,ij,kj->k", s, raised, s)
+    assert np.einsum("ki,ij,kj->k", s, relaxation.slack, s) == pytest.approx(lacks, abs=1e-9 * (1 + abs(bound)))
+    rates = low_rank.diagonal()
+    fractional = m * rng.dirichlet(np.ones(n))
+    form = fractional @ (scaled.quadratic + raised - np.diag(rates)) @ fractional + (scaled.linear + rates) @ fractional
+    assert fractional @ relaxation.slack @ fractional == pytest.approx(bound - form, abs=1e-9 * (1 + abs(bound)))
+    relaxation.iterate(20)
+    assert relaxation.bound() + 2 * scaled.error >= v.max()
 
 
 @pytest.mark.parametrize("seed", few_of(range(300), 60))

@@ -17,6 +17,7 @@ from solvers.dispersion.methods.exact import brute_force
 from solvers.dispersion.methods.fixing import Fixing, fix_by_products, fix_clients, union_of_shifts
 from solvers.dispersion.neighbourhood import ascend, ensure_incumbent
 from solvers.dispersion.policy import Policy
+from solvers.dispersion.relaxations.dominance import dominance
 from solvers.dispersion.relaxations.fixing import client_bounds
 from solvers.dispersion.relaxations.low_rank import LowRankRelaxation
 from solvers.dispersion.relaxations.semidefinite import relax
@@ -111,6 +112,29 @@ def test_the_curvature_alone_bounds_a_client_as_it_should():
     assert top - bounds.chosen == pytest.approx((1 - y) ** 2 * 8 / (2 / 3), rel=0.01)
     assert top - bounds.left_out == pytest.approx(y**2 * 8 / (2 / 3), rel=0.01)
     assert (bounds.chosen >= linear).all()
+
+
+@pytest.mark.parametrize("seed", few_of(range(20), 2))
+def test_bounds_under_an_order_hold_for_the_selections_that_keep_it(seed):
+    rng = np.random.default_rng(seed)
+    better = np.zeros(2, dtype=int)
+    for _ in range(100):
+        h, linear, m = small_case(rng)
+        if not 2 <= m <= linear.size - 2:
+            continue
+        bounds = client_bounds(h, linear, m, swept(h, linear, m).diagonal() + 0.1 * np.abs(h).max())
+        if bounds is None:
+            continue
+        order, chosen = dominance(h, linear, m), selections(linear.size, m)
+        values = np.array([float(v) for v in exact_values(h, linear, chosen)])
+        kept = (chosen[:, order.pairs[:, 0]] >= chosen[:, order.pairs[:, 1]]).all(axis=1)
+        ordered, scale = bounds.ordered(order.pairs), 1e-9 * (1 + np.abs(values).max())
+        for client in range(linear.size):
+            inside = chosen[:, client] == 1
+            assert values[kept & inside].max(initial=-np.inf) <= ordered.chosen[client] + scale
+            assert values[kept & ~inside].max(initial=-np.inf) <= ordered.left_out[client] + scale
+        better += [(ordered.chosen < bounds.chosen).sum(), (ordered.left_out < bounds.left_out).sum()]
+    assert (better > 0).all()
 
 
 def test_multipliers_that_leave_a_direction_convex_bound_nothing():

@@ -342,10 +342,14 @@ def test_conditioning(most):
     inverse -= np.outer(inverse.sum(axis=0), inverse.sum(axis=0)) / inverse.sum()
     inverse = (inverse + inverse.T) / 2
     centre, target = m / n + inverse @ (lifted + 2 * m / n * curved.sum(axis=1)) / 2, rng.random()
+    order = dominance(q, 3 * linear, m)
+    assert len(order.pairs)
+    lists = Order(order.above_start, order.above, order.below_start, order.below)
 
     def arguments():
         scratch = (np.zeros(n, dtype=np.int8), np.zeros(n + 1, dtype=np.int64), np.zeros(500))
-        return [curved, curved, lifted, m, 1e-12, 1e-15, inverse.copy(), centre.copy(), target, most, *scratch]
+        form = (curved, curved, lifted, m, 1e-12, 1e-15, lists)
+        return [*form, inverse.copy(), centre.copy(), target, most, *scratch]
 
     run_both("conditioning", "explore", arguments)
 
