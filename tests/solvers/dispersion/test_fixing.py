@@ -302,7 +302,7 @@ def test_a_selection_that_grows_at_once_is_the_one_that_grows_step_by_step():
     assert grown > 15
 
 
-@pytest.mark.parametrize("seeds", few_of([range(start, start + 120) for start in range(6000, 12000, 120)], 1))
+@pytest.mark.parametrize("seeds", few_of([range(6000, 6120), range(6120, 9120), range(9120, 12120)], 1))
 def test_prices_of_rows_fix_no_better_selection_away(seeds):
     fixed = left = 0
     policy = Policy(fixing_shifts=(0.3, 0.1, 0.03, 1e-2, 1e-3), fixing_few=2)
@@ -331,8 +331,8 @@ def test_prices_of_rows_fix_no_better_selection_away(seeds):
         solve_constrained(few, inner, policy=policy) if few.is_constrained else brute_force(few, inner)
         assert run.objective >= values.max() - slack
         assert run.proved
-    assert fixed >= 2
-    assert left >= 5
+    assert fixed >= len(seeds) // 100
+    assert left >= len(seeds) // 40
 
 
 @pytest.mark.parametrize("seeds", few_of([range(start, start + 400) for start in range(7100, 19100, 400)], 1))
