@@ -78,6 +78,16 @@ def batches(
     return found[:steps]
 
 
+def channels_last(images: Tensor) -> Tensor:
+    """Copy images (b, channels, height, width) pixel by pixel, so that layers behind choose kernels for that.
+
+    Strides are written out: with one channel, PyTorch's own conversion keeps those of the first format.
+    """
+    channels, height, width = images.shape[1:]
+    strides = channels * height * width, 1, width * channels, channels
+    return torch.empty_strided(images.shape, strides, dtype=images.dtype, device=images.device).copy_(images)
+
+
 class LocalTraining:
     """Clients' data on the device, and their training.
 
@@ -139,8 +149,9 @@ class LocalTraining:
                 f"training: model {name_of(model, settings)} normalises over batches, which need 2 samples, and "
                 + (f"client {self._sizes.argmin()} has 1" if settings.batch_size > 1 else "batch_size is 1")
             )
-        if settings.augmentation != "none" and len(shape := federation.test.shape) != 3:
-            raise ConfigError(f"training: augmentation needs images (channels, height, width); got features of {shape}")
+        for name, plain in (("augmentation", "none"), ("memory_format", "contiguous")):
+            if getattr(settings, name) != plain and len(shape := federation.test.shape) != 3:
+                raise ConfigError(f"training: {name} needs images (channels, height, width); got features of {shape}")
         self._stacks = stacking(model, self.objective, federation, settings, device, sgd=self._optimizer is None)
         self.stack = 1 if self._stacks is None else self._stacks.largest
         #: Whether clients are trained together, where the first round is to decide that; None until it has.
@@ -260,6 +271,8 @@ class LocalTraining:
             batch, labels = batch_of(self.datasets[client], places)
             if images is not None:
                 batch = crop_and_flip(batch, images, flip=name == "crop-flip")
+            if self.settings.memory_format == "channels_last":
+                batch = channels_last(batch)
             yield batch, labels, None
 
     @contextmanager

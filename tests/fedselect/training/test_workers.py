@@ -79,6 +79,52 @@ def test_one_two_and_four_workers_give_the_same_bits(federation, options):
     assert any(done.returned.sum() > 2 for done in played[0])
 
 
+class Images(nn.Module):
+    """A small network whose convolutions note the strides of what they are given."""
+
+    strides: set[tuple[int, ...]] = set()  # noqa: RUF012
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.norm = nn.Conv2d(1, 8, 3), nn.BatchNorm2d(8)
+        self.second, self.last = nn.Conv2d(8, 8, 3), nn.Linear(8 * 16, 10)
+
+    def forward(self, x):
+        x = torch.relu(self.norm(self.first(x)))
+        if self.training:
+            self.strides.add(x.stride()[1:])
+        return self.last(torch.relu(self.second(x)).flatten(1))
+
+
+def test_images_pixel_by_pixel_end_at_the_same_model_whatever_the_workers(federation):
+    images = [(each.features.reshape(-1, 1, 8, 8), each.labels) for each in (*federation.datasets, federation.test)]
+    pictures = Federation.from_tensors(images[:-1], images[-1])
+    found = {}
+    for memory_format, workers in (("contiguous", 1), *(("channels_last", workers) for workers in (1, 2, 4))):
+        Images.strides = set()
+        settings = {"memory_format": memory_format, "batch_size": 7}
+        found[memory_format, workers] = played = loop(pictures, workers, model=Images, settings=settings)
+        played.fit(2)
+        state = played.state_dict()
+        played.fit(2)
+        assert Images.strides == {(36, 6, 1) if memory_format == "contiguous" else (1, 48, 8)}
+        again = loop(pictures, workers, model=Images, settings=settings)
+        again.load_state_dict(state)
+        again.fit(2)
+        assert again.weights.tobytes() == played.weights.tobytes()
+    first, *others = (each.weights for each in found.values())
+    assert len({each.tobytes() for each in others}) == 1
+    assert np.abs(first - others[0]).max() < 1e-4
+    assert np.abs(first - loop(pictures, 1, model=Images).weights).max() > 1e-2  # it has learned something
+
+
+def test_a_memory_format_is_for_images_of_clients_that_train_one_by_one(federation):
+    with pytest.raises(ConfigError, match=r"memory_format needs images .*; got features of \(64,\)"):
+        loop(federation, 1, settings={"memory_format": "channels_last"})
+    with pytest.raises(ConfigError, match="'channels_last' is for clients that train one by one"):
+        TrainingSettings(memory_format="channels_last", batching="always")
+
+
 def test_several_threads_are_at_work(federation):
     found = {}
     for workers in (1, 3):
