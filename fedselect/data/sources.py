@@ -6,6 +6,7 @@ Clients stay those of the source. Nothing that is read is executed.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import getattr_static
 from pathlib import Path
 from typing import Any
 
@@ -86,6 +87,10 @@ def leaf(
     }
     if not held:
         raise DataError(f"{folder / 'test'} has no sample of the clients: LEAF's preprocess.sh makes it")
+    shape = pairs[names[0]][0].shape[1:]
+    for name, (x, _) in held.items():
+        if x.shape[1:] != shape:
+            raise DataError(f"user {name!r:.60} (test): samples have shape {x.shape[1:]}, and {shape} in training")
     classes = 1 + max(int(labels.max()) for _, labels in (*pairs.values(), *held.values()))
     samples = {name: Samples(*pair) for name, pair in pairs.items()}
     own = tuple(Samples(*held[name]) for name in names) if all(name in held for name in names) else ()
@@ -135,6 +140,8 @@ def _users(folder: Path) -> dict[str, tuple[list[Any], list[Any]]]:
             if user in found:
                 raise DataError(f"{path}: user {user!r:.60} is in another file, too")
             found[user] = x, y
+    if not found:
+        raise DataError(f"{folder}: no file has a user")
     return found
 
 
@@ -191,7 +198,8 @@ def _tweets(x: list[Any], y: list[Any], whose: str, text_features: int) -> Pair:
 
 def partitioned(partitioner: Any, features: str | Sequence[str], label: str, **rest: Any) -> Federation:
     """Build a federation of the partitions of flwr-datasets; see `Federation.from_partitioner`."""
-    if not hasattr(partitioner, "num_partitions") or not hasattr(partitioner, "load_partition"):
+    # Without looking them up: a property of the partitioner may raise whatever its data set does.
+    if any(getattr_static(partitioner, name, None) is None for name in ("num_partitions", "load_partition")):
         raise DataError(
             f"partitioner must have num_partitions and load_partition, as those of flwr-datasets; got "
             f"{type(partitioner).__name__}"
@@ -246,15 +254,25 @@ def _of_tables(
     name: str,
 ) -> Federation:
     """Read the columns of each client; labels of words are numbered in their order over all clients."""
+    if not tables:
+        raise DataError("there is no partition")
     read = {whose: (_inputs(table, features, whose), _column(table, label, whose)) for whose, table in tables.items()}
     tests = None if test is None else (_inputs(test, features, "the test set"), _column(test, label, "the test set"))
     every = [*read.values()] + ([] if tests is None else [tests])
     if any(labels.dtype.kind in "OUS" for _, labels in every):
+        for whose, (_, labels) in zip([*read, "the test set"], every, strict=False):
+            if missing := [place for place, word in enumerate(labels.tolist()) if _is_missing(word)]:
+                raise DataError(f"{whose}: row {missing[0]} has no label in column {label!r}")
         words = sorted({str(word) for _, labels in every for word in labels.tolist()})
         number = {word: place for place, word in enumerate(words)}
         every = [(x, np.array([number[str(word)] for word in y.tolist()], dtype=np.int64)) for x, y in every]
     pairs = every[: len(read)]
     return _finished(pairs, None if tests is None else every[-1], test_fraction, seed, name)
+
+
+def _is_missing(word: Any) -> bool:
+    """Whether a cell of a column of words is empty, as pandas (None, NaN, NA) and Hugging Face (None) have it."""
+    return not isinstance(word, str) and (word is None or str(word) in ("nan", "<NA>", "NaT"))
 
 
 def _column(table: Any, column: str, whose: str) -> NDArray[Any]:
@@ -347,6 +365,14 @@ def _finished(pairs: Iterable[Pair], test: Pair | None, test_fraction: float, se
         return Federation.from_tensors(clients, test, name=name)
     if not 0 < test_fraction < 1:
         raise ConfigError(f"test_fraction must lie between 0 and 1; got {test_fraction}")
+    for place, (x, y) in enumerate(clients):
+        if np.ndim(y) < 1 or np.shape(x)[:1] != np.shape(y)[:1]:
+            shapes = f"features of shape {np.shape(x)} and labels of {np.shape(y)}"
+            raise DataError(f"client {place} has {shapes}; both have a row for each sample")
+        if np.shape(x)[1:] != (shape := np.shape(clients[0][0])[1:]):
+            raise DataError(
+                f"all features have one shape; client 0's is {shape}, and client {place}'s {np.shape(x)[1:]}"
+            )
     kept, held = hold_out([np.arange(len(y)) for _, y in clients], test_fraction, generator(seed, "data", 2))
     parts = [(np.asarray(x)[part], np.asarray(y)[part]) for (x, y), part in zip(clients, held, strict=True)]
     if not any(len(y) for _, y in parts):

@@ -101,6 +101,7 @@ def test_tweets_of_sent140(tmp_path):
     [
         ('{"users": ["a"], "user_data": {"a": {"x": [[1.0', "cannot read"),
         ("[1, 2]", "is no file of LEAF"),
+        ('{"users": [], "user_data": {}}', "no file has a user"),
         ('{"users": ["a"], "user_data": {}}', "user 'a' needs lists x and y"),
         ('{"users": ["a"], "user_data": {"a": {"x": [], "y": []}}}', "one at least"),
         ('{"users": ["a"], "user_data": {"a": {"x": [[1], [2]], "y": [0]}}}', "of as many entries"),
@@ -115,6 +116,13 @@ def test_damaged_files_are_a_sentence(tmp_path, text, sentence):
         (tmp_path / part).mkdir()
         (tmp_path / part / "x.json").write_text(text, encoding="utf-8")
     with pytest.raises(DataError, match=sentence):
+        leaf(data_path=str(tmp_path))
+
+
+def test_tests_of_another_shape_are_a_sentence(tmp_path):
+    leaf_file(tmp_path / "train", "x.json", {"a": (rows(2, 3), [0, 1])})
+    leaf_file(tmp_path / "test", "x.json", {"a": (rows(2, 4), [0, 1])})
+    with pytest.raises(DataError, match=r"user 'a' \(test\): samples have shape \(4,\), and \(3,\) in training"):
         leaf(data_path=str(tmp_path))
 
 
@@ -165,6 +173,18 @@ def test_bad_tables_are_a_sentence(change, sentence):
         Federation.from_rows(frame(), **{"client": "who", "label": "y"} | change)
     with pytest.raises(DataError, match="rows must be a frame of pandas or a data set"):
         Federation.from_rows([1, 2], client="who", label="y")
+
+
+def test_a_row_without_a_label_is_a_sentence():
+    table = frame()
+    for missing in (None, np.nan, pd.NA):
+        table["y"] = ["yes", "no", "no", missing] + ["nan"] * 56
+        with pytest.raises(DataError, match="client ann: row 1 has no label in column 'y'"):
+            Federation.from_rows(table, client="who", label="y")
+        with pytest.raises(DataError, match="the test set: row 3 has no label in column 'y'"):
+            Federation.from_rows(frame(), client="who", label="y", test=table)
+    table["y"] = "nan"  # a word
+    assert Federation.from_rows(table, client="who", label="y").classes == 1
 
 
 def test_partitions_and_rows_of_hugging_face(tmp_path):
@@ -223,6 +243,17 @@ def test_other_partitioners_are_a_sentence():
     with pytest.raises(DataError, match="cannot be used: ValueError: partition 0 is beyond the range"):
         Federation.from_partitioner(Beyond())
 
+    class NoColumn(Beyond):
+        @property
+        def num_partitions(self):
+            raise ValueError("column (z) is not in the table")
+
+    with pytest.raises(DataError, match=r"cannot be used: ValueError: column \(z\) is not in the table"):
+        Federation.from_partitioner(NoColumn())
+    Beyond.num_partitions = 0
+    with pytest.raises(DataError, match="there is no partition"):
+        Federation.from_partitioner(Beyond())
+
 
 # -- files ---------------------------------------------------------------------------------------------------------
 
@@ -239,6 +270,15 @@ def test_a_file_a_client(tmp_path):
     np.savez(tmp_path / "c.npz", features=np.zeros((2, 3)))
     with pytest.raises(DataError, match="has no array 'labels'"):
         npz_folder(data_path=str(tmp_path))
+    (tmp_path / "test.npz").unlink()
+    for features, labels, sentence in (
+        (np.zeros((2, 3)), [0, 1, 1], r"client 2 has features of shape \(2, 3\) and labels of \(3,\)"),
+        (np.zeros(()), 4, r"client 2 has features of shape \(\) and labels of \(\)"),
+        (np.zeros((2, 4)), [0, 1], r"client 0's is \(3,\), and client 2's \(4,\)"),
+    ):
+        np.savez(tmp_path / "c.npz", features=features, labels=labels)
+        with pytest.raises(DataError, match=sentence):
+            npz_folder(data_path=str(tmp_path))
     (tmp_path / "c.npz").write_bytes(pickle.dumps(Uniform(2)))
     with pytest.raises(DataError, match="cannot read"):
         npz_folder(data_path=str(tmp_path))
