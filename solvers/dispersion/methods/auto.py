@@ -203,8 +203,9 @@ def _is_few_of_many(work: Work) -> Literal[True] | str:
         return f"as it pays from {policy.few_clients} clients on"
     if n < policy.rlt_ratio * m:
         return f"as {m} of {n} are chosen, more than one of {policy.rlt_ratio}"
-    if n > policy.fixing_closed and _has_products(work) is True:  # in rounds of 300 it comes first, and proves most
-        return f"as multipliers of products follow, for more than {policy.fixing_closed} clients"
+    beside = policy.fixing_closed if work.run.recording else policy.rlt_beside_products
+    if n > beside and _has_products(work) is True:
+        return f"as multipliers of products follow, for more than {beside} clients"
     return n <= policy.rlt_largest or f"as its multipliers are kept for {policy.rlt_largest} clients at most"
 
 
@@ -444,7 +445,7 @@ MATRIX_STAGES = (
     Stage(
         "level-1 RLT bound",
         "few of many are chosen: of {few_clients} to {rlt_largest:,} clients at most one in {rlt_ratio}, and of more "
-        "than {fixing_closed} fewer than one in {fixing_ratio}",
+        "than {rlt_beside_products} fewer than one in {fixing_ratio}",
         "leaves out clients that no better selection contains; then a stronger bound over a core does",
         _is_few_of_many,
         _leave_out,
