@@ -288,7 +288,10 @@ def fetch(
     ] = None,
     format: Format = "text",
 ) -> None:
-    """Bring instances of the maximum diversity library (MDPLIB) into a folder, after checking that each one parses."""
+    """Bring instances of the maximum diversity library (MDPLIB) into a folder, after checking that each one parses.
+
+    They have distances alone: no costs.
+    """
     from fedselect.recording import fetch_mdplib
 
     fetched = fetch_mdplib(where, out, best_known)

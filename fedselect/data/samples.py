@@ -187,7 +187,8 @@ def read_dataset(dataset: Any, whose: str) -> Pair:
         if features[-1].shape != features[0].shape or labels[-1].shape != labels[0].shape:
             raise DataError(
                 f"{whose}: all samples have one shape; the first's is {features[0].shape}, and "
-                f"sample {place}'s {features[-1].shape}"
+                f"sample {place}'s {features[-1].shape} (Federation.from_datasets(..., lazy=True, collate_fn=...) "
+                "takes others: give a collate_fn that pads a batch)"
             )
     if not features:
         return np.empty((0, 1), dtype=np.float32), np.empty(0, dtype=np.int64)

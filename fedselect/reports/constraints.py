@@ -14,7 +14,10 @@ _BINDS = 1e-6
 
 _HEADINGS = (
     "rounds",
+    "rounds kept",
     "mean used",
+    "least used",
+    "most used",
     "mean slack",
     "least slack",
     "rounds it binds",
@@ -48,9 +51,10 @@ def constraints_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Tab
         return None
     said = f" Rounds in which one gave way: {'; '.join(gave_way)}." if gave_way else ""
     caption = (
-        "Side constraints: what the selected use of each, and leave. A price is what a bound on the objective rises by "
-        f"with one unit more of the limit, where a method says so. In a round that is short a quota asks for more "
-        f"clients than are available, and is lowered to these.{said}"
+        "Side constraints: what the selected of a round use of each, and leave. Kept are the rounds in which the limit "
+        "held as it is stated. A price is what a bound on the objective rises by with one unit more of the limit, "
+        "where a method says so. In a round that is short a quota asks for more clients than are available, and is "
+        f"lowered to these.{said}"
     )
     columns = (Column("selector", numeric=False), Column("constraint", numeric=False), *map(Column, _HEADINGS))
     return Table("constraints", caption, columns, tuple(rows))
@@ -82,14 +86,19 @@ def _numbers(name: str, kept: list[Mapping[str, Any]]) -> tuple[Any, ...]:
     noted = [note for note in kept if name in note.get("used", ())]
     used, slack = (np.array([note[key][name] for note in noted], dtype=np.float64) for key in ("used", "slack"))
     prices = [float(note["prices"][name]) for note in noted if name in note.get("prices", {})]
+    exceeded = slack < -_BINDS * np.maximum(np.abs(used), 1e-9)
+    short = np.array([name in note.get("short", ()) for note in noted])
     binds = int((slack <= _BINDS * np.maximum(np.abs(used), 1e-9)).sum())
     return (
         count(len(noted)),
+        count(int((~exceeded & ~short).sum())),
         number(used.mean()),
+        number(used.min()),
+        number(used.max()),
         number(slack.mean()),
         number(slack.min()),
         count(binds),
-        count(sum(name in note.get("short", ()) for note in noted)),
+        count(int(short.sum())),
         number(np.mean(prices) if prices else None),
         number(max(prices, key=abs) if prices else None),
     )

@@ -19,9 +19,16 @@ def test_a_table_by_hand():
     }
     table = constraints_table(records)
     (row,) = table.rows
-    assert [cell.text for cell in row] == ["fedgs", "seconds", "3", "7", "1", "0", "1", "1", "1", "1.5"]
+    assert [cell.text for cell in row] == [
+        *("fedgs", "seconds", "3", "2", "7", "6", "8", "1", "0", "1", "1", "1", "1.5"),
+    ]
     assert "fedgs: 1 of 3" in table.caption
     assert [column.heading for column in table.columns][:3] == ["selector", "constraint", "rounds"]
+
+
+def test_a_limit_that_did_not_hold_is_seen():
+    (row,) = constraints_table({"mine": [note(6.0, 2.0), note(9.0, -1.0)]}).rows
+    assert [cell.text for cell in row][2:7] == ["2", "1", "7.5", "6", "9"]
 
 
 def test_nothing_where_nothing_is_constrained():
