@@ -120,6 +120,8 @@ class LazySamples(Samples):
             inputs, given = (self.collate or default_collate)(samples)
             labels = torch.as_tensor(given)
         except Exception as error:
+            if self.collate is None and "equal size" in str(error):
+                made = f"samples of unequal shape: give collate_fn, which pads them; {made}"
             raise DataError(f"{self.whose}: {len(samples)} samples make no batch: {error} ({made})") from error
         if labels.shape[:1] != (len(samples),):
             raise DataError(f"{self.whose}: {len(samples)} samples have labels of {tuple(labels.shape)} ({made})")

@@ -190,6 +190,16 @@ class Stream(IterableDataset):
         return iter(())
 
 
+class Unequal(Dataset):
+    """Samples of two, three, four numbers."""
+
+    def __len__(self):
+        return 3
+
+    def __getitem__(self, place):
+        return torch.zeros(2 + place), 0
+
+
 PAIR = np.zeros((4, 2), dtype=np.float32), np.array([0, 1, 0, 1])
 
 
@@ -198,6 +208,10 @@ PAIR = np.zeros((4, 2), dtype=np.float32), np.array([0, 1, 0, 1])
     [
         (lambda: Federation.from_datasets([PAIR], PAIR, lazy=True), "say how many classes there are, classes=10"),
         (lambda: Federation.from_datasets([PAIR], PAIR, collate_fn=padded), "add lazy=True"),
+        (
+            lambda: Federation.from_datasets([Unequal()], PAIR),
+            r"sample 1's \(3,\) \(Federation.from_datasets.*lazy=True, collate_fn=.*that pads",
+        ),
         (
             lambda: Federation.from_datasets([Stream()], PAIR, lazy=True, classes=2),
             "client 0 must be a data set with len",
@@ -231,7 +245,11 @@ def test_what_cannot_be_read_lazily_is_a_sentence(build, message):
             None,
             "client 0: labels of 2 classes are whole numbers from 0 to 1, .* a batch has .5, 5",
         ),
-        ([(torch.zeros(2 + k), 0) for k in range(4)], None, "client 0: 4 samples make no batch: stack expects"),
+        (
+            [(torch.zeros(2 + k), 0) for k in range(4)],
+            None,
+            "make no batch: stack expects .*give collate_fn, which pads",
+        ),
     ],
 )
 def test_what_fails_while_training_is_a_sentence(dataset, collate, message):
