@@ -51,7 +51,8 @@ def measure(work: Work, turns: int, compiled: bool) -> dict[str, list[float]]:
     federation = Federation.from_tensors(work.tensors(), tuple(part[:1] for part in work.samples(0)), classes=10)
     clients, steps = work.clients[0].tolist()[:2], work.case.steps
     loops = {}
-    for name in ("contiguous", "channels_last", *(["compiled"] if compiled else [])):
+    images = ["channels_last"] if len(federation.test.shape) == 3 else []
+    for name in ("contiguous", *images, *(["compiled"] if compiled else [])):
         settings = TrainingSettings(
             learning_rate=RATE,
             local_steps=steps,
