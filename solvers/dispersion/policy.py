@@ -129,7 +129,8 @@ class Policy:
     #: the part to which the gap has to fall within so many bounds, the share of the time. 2026-11-24, rounds of 500 and
     #: 1 000 clients, played: shifts of 5e-4 in the search took up to eleven times as many nodes. The search has as many
     #: operations as the multipliers; while these take the gap to the part `fixing_again` and less within
-    #: `fixing_falling` bounds, this share of them. 2026-11-27, rounds with two labels a client: with as many from the
+    #: `fixing_falling` bounds, the square of this share of them, and the share where the gap has fallen as much since
+    #: the last such search. 2026-11-27, rounds with two labels a client: with as many from the
     #: start it took four of five seconds, for nothing.
     fixing_closed: int = 600
     fixing_chunk: int = 50
@@ -139,7 +140,7 @@ class Policy:
     fixing_patience: int = 8
     fixing_again: float = 0.9
     fixing_falling: int = 4
-    fixing_search_share: float = 0.2
+    fixing_search_share: float = 0.5
     fixing_close_time_share: float = 0.95
     #: Entries of inverses that a search keeps on its way down, and the operations of an ADMM iteration in units of n³,
     #: where that of an entry is one; its work. 2026-11-24: ratios of measured times.

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from solvers.constrained_set import ConstrainedSelections
 from solvers.constraints import Constraints
 from solvers.dispersion.kernels import load
+from solvers.dispersion.methods.memetic import HybridSearch
 from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.problem import DispersionProblem
@@ -361,10 +362,10 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
         load(name, run)  # iterations have no clock to stop
     quadratic, linear, constant = fixing.terms()
     relaxation = _begun(fixing, quadratic, linear, constant, policy)
-    order = fixing.order()
+    order, search = fixing.order(), HybridSearch(*fixing.part(), policy)  # what is fixed depends on the incumbent
     spent = searched = 0.0  # entries of matrices
     gaps: list[float] = []
-    least, since, made = np.inf, 0, 0
+    tried, least, since, made = fixing.gap, np.inf, 0, 0
 
     def hurried() -> bool:
         run.spend(policy.iteration_work(relaxation.n))
@@ -376,6 +377,7 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
         relaxation.iterate(policy.fixing_chunk, hurried)
         made += policy.fixing_chunk
         spent += policy.fixing_chunk * policy.fixing_iteration * relaxation.n**3
+        search.advance(policy.tabu_moves)
         fixing.round(np.clip(relaxation.x, 0.0, 1.0))
         form = relaxation.form()
         unit = float(np.abs(quadratic).max())
@@ -394,8 +396,12 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
         falls = (
             len(gaps) <= policy.fixing_falling or fixing.gap < policy.fixing_again * gaps[-1 - policy.fixing_falling]
         )
-        most = (policy.fixing_search_share if falls else 1.0) * spent - searched
+        tried = tried if np.isfinite(tried) else fixing.gap
+        has_halved = fixing.gap < policy.fixing_search_share * tried
+        part = 1.0 if not falls else policy.fixing_search_share if has_halved else policy.fixing_search_share**2
+        most = part * spent - searched
         if not fixed and made > 2 * policy.fixing_chunk and most > policy.fixing_iteration * relaxation.n**3:
+            tried = fixing.gap if has_halved else tried
             shifted = form.shifted(policy.fixing_search_shift * unit)
             found = search_conditioned(shifted, fixing.target(constant), most, policy.fixing_room, run, order)
             searched += found.entries
