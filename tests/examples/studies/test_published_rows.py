@@ -13,6 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("pyarrow")
 
 import bounds
+import exact_vs_heuristic
 import frontier
 
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
@@ -24,6 +25,11 @@ DIGITS = 1e-4
 def read(name):
     """Read the rows and nothing else."""
     return pd.read_parquet(GALLERY / f"{name}.parquet")
+
+
+def read_table(name):
+    """Read a table of the gallery."""
+    return pd.read_csv(GALLERY / f"{name}.csv")
 
 
 def interval(values):
@@ -80,3 +86,20 @@ def test_bounds():
             row = table.loc[method]
             assert interval(part["error"]) == pytest.approx((row["error"], row["± error"]), rel=DIGITS)
             assert interval(part["bound"]) == pytest.approx((row["bound"], row["± bound"]), rel=DIGITS)
+
+
+def test_exclusions():
+    """CA-Fed's exact exclusions beside as many at random: the test loss, paired over splits."""
+    rows, table = read("exact_vs_heuristic_exclusions_runs"), read_table("exact_vs_heuristic_exclusions_results")
+    same(exact_vs_heuristic.compare(rows), "exact_vs_heuristic_exclusions_results.csv")
+    table = table[table["outcome"] == "final_loss"].set_index(["regime", "method"])
+    assert len(table) == 2 * 3
+    for regime, part in rows.groupby("regime"):
+        losses = part.pivot(index="split", columns="method", values="final_loss")
+        assert not losses.isna().any(axis=None)
+        for method in losses.columns.drop("exact"):
+            apart = losses[method] - losses["exact"]
+            line = table.loc[(regime, method)]
+            assert interval(apart) == pytest.approx((line["difference"], line["half"]), rel=DIGITS)
+            assert stats.ttest_1samp(apart, 0).pvalue == pytest.approx(line["p"], rel=DIGITS)
+            assert len(apart) == line["splits"]
