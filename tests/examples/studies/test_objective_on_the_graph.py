@@ -156,7 +156,7 @@ def test_what_confirms_is_of_splits_that_no_run_had_used():
     assert runs["split"].max() < min(study.CONFIRMED["digits-new"][1])
 
 
-@pytest.mark.parametrize(("label", "splits"), [("", 15), ("_letters", 15), ("_digits_new", 15)])
+@pytest.mark.parametrize(("label", "splits"), [("", 15), ("_letters", 15), ("_digits_new", 15), ("_letters_208", 10)])
 def test_every_interval_of_the_gallery_follows_from_its_rows_of_splits(label, splits):
     """Student's t, written out, on the published rows; adjustments and verdicts by the study's own function."""
     gallery = Path(__file__).parents[3] / "docs" / "gallery"
