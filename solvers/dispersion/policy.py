@@ -141,6 +141,9 @@ class Policy:
     fixing_again: float = 0.9
     fixing_falling: int = 4
     fixing_search_share: float = 0.5
+    #: Entries a second that the conditioned search updates, for the time that it has. 2026-11-27: 7e8 with 400 clients,
+    #: 9e8 with 77, on one core.
+    conditioning_rate: float = 5e8
     fixing_close_time_share: float = 0.95
     #: Entries of inverses that a search keeps on its way down, and the operations of an ADMM iteration in units of n³,
     #: where that of an entry is one; its work. 2026-11-24: ratios of measured times.
@@ -169,6 +172,11 @@ class Policy:
     #: Share of the time for this bound, and of what is then left for the core. 2026-11-23, not swept.
     rlt_time_share: float = 0.3
     core_time_share: float = 0.8
+    #: The second where the bound leaves all of at most `most_bounded` clients, and more than this gap. 2026-11-27, 40
+    #: of 400 with random values of either sign, 10 s: a gap of 29 % with .8, of 8.7 % with .2, of 7.8 % by the trees
+    #: alone. They begin with 8 % of the shifted objective here; a round of 300 that needs its core with 2.4 %.
+    far_core_time_share: float = 0.2
+    far_core_gap: float = 0.05
     #: Iterations between two looks at the clock, and those after which a bound that leaves all clients is not worth
     #: further ones before the core. 2026-11-23, not swept.
     rlt_chunk: int = 100

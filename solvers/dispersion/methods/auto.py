@@ -35,6 +35,7 @@ from solvers.dispersion.subproblem import SubproblemRun, as_matrix
 from solvers.dispersion.tree.rlt_log import RltLog
 from solvers.registry import find, method
 from solvers.run import Run
+from solvers.solution import relative_gap
 
 
 @dataclass
@@ -352,13 +353,19 @@ def _reduced_by_rlt(work: Work) -> tuple[DispersionProblem, Run, CoreMultipliers
     relaxation = RowRelaxation(ScaledProblem.of(problem), run, policy=policy)
     first = policy.rlt_first_iterations
     descend(problem, part_of_the_time(policy.rlt_time_share), relaxation, first, log, policy)
-    if relaxation.ids.size < problem.n:  # it is near: further
+    is_near = relaxation.ids.size < problem.n
+    if is_near:  # further
         descend(problem, part_of_the_time(policy.rlt_time_share), relaxation, stages=log, policy=policy)
     sifting = None
     if relaxation.ids.size >= policy.few_clients:
         core = None if memory is None else memory.core(problem)
         known = None if memory is None else memory.multipliers(problem, relaxation.ids)
-        sifting = sift(problem, part_of_the_time(policy.core_time_share), relaxation, core, known, log, policy)
+        share = policy.core_time_share
+        assert run.objective is not None  # the search has one
+        is_wide = run.bound is not None and relative_gap(run.objective, run.bound) > policy.far_core_gap
+        if not is_near and is_wide and problem.n <= policy.most_bounded:
+            share = policy.far_core_time_share  # trees over all of so few may well do better
+        sifting = sift(problem, part_of_the_time(share), relaxation, core, known, log, policy)
         if memory is not None:
             kept = sifting.core[np.argsort(-sifting.x[sifting.core], kind="stable")[: policy.core_kept]]
             memory.keep_core(problem, kept, sifting.multipliers())

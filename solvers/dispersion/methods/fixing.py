@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
@@ -399,7 +400,7 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
         tried = tried if np.isfinite(tried) else fixing.gap
         has_halved = fixing.gap < policy.fixing_search_share * tried
         part = 1.0 if not falls else policy.fixing_search_share if has_halved else policy.fixing_search_share**2
-        most = part * spent - searched
+        most = min(part * spent - searched, _entries_within(run, until, policy))
         if not fixed and made > 2 * policy.fixing_chunk and most > policy.fixing_iteration * relaxation.n**3:
             tried = fixing.gap if has_halved else tried
             shifted = form.shifted(policy.fixing_search_shift * unit)
@@ -425,6 +426,11 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
             warm = relaxation.warm(before)
             relaxation = DNNRelaxation(quadratic, linear, fixing.size, policy=policy)
             relaxation.start(warm, fixing.ids, np.setdiff1d(fixing.ones, ones))
+
+
+def _entries_within(run: Run, until: float, policy: Policy) -> float:
+    """Return how many entries the conditioned search, which has no clock, updates until so many seconds remain."""
+    return math.inf if math.isinf(until) else policy.conditioning_rate * (run.remaining - until)
 
 
 def _begun(fixing: Fixing, quadratic: Terms, linear: Terms, constant: float, policy: Policy) -> DNNRelaxation:
