@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
+import functools
 import itertools
 import json
 import math
@@ -42,6 +43,7 @@ from fedselect.experiments.folder import load_checkpoint, save_checkpoint
 from fedselect.experiments.reading import read_records, read_summary
 from fedselect.experiments.running import build_selector, run_all
 from fedselect.measures import learning_curve, round_table
+from fedselect.plugins import load_payload, worker_payload
 from fedselect.rounds.engine import play
 from fedselect.rounds.scenario import World
 from fedselect.statistics import FEWEST
@@ -168,8 +170,9 @@ class Setup:
         for key, each in arguments.items():
             label = "-".join(map(str, key)).replace(" ", "")
             calls.append((key, self.out / name / f"{label}-{joblib.hash(each)[:8]}{ending}", compute, *each))
+        work = functools.partial(_part, worker_payload(()))
         with progress_bar(name, len(calls)) as progress:
-            for key, part in JobRunner(self.jobs, wave=0, error=RunError).run(_part, calls):
+            for key, part in JobRunner(self.jobs, wave=0, error=RunError).run(work, calls):
                 found[key] = part
                 progress(len(found), len(calls))
         return {key: found[key] for key in arguments}
@@ -259,7 +262,8 @@ def widened(grid, best):
     return wider
 
 
-def _part(key, path, compute, *arguments):
+def _part(own, key, path, compute, *arguments):
+    load_payload(own)  # rules that the study's imports register
     return key, cached(path, compute, *arguments)
 
 

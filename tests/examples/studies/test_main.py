@@ -93,12 +93,18 @@ def test_every_study_can_be_loaded_and_says_what_it_shows():
 
 
 def test_a_script_runs_its_parts_in_workers(tmp_path):
-    """By processes that load what the script defines; a small study beside the frame it imports."""
+    """By processes that load what the script defines, or registers; a small study beside the frame it imports."""
+    (tmp_path / "own_rule.py").write_text(
+        "from fedselect.training.server_rules import SERVER_RULES\n"
+        "@SERVER_RULES.register('squarer')\ndef squarer(settings):\n    raise NotImplementedError\n"
+    )
     script = tmp_path / "small.py"
     script.write_text(
-        "from dataclasses import dataclass\nimport pandas as pd\nfrom study import Study, Table, main\n"
+        "from dataclasses import dataclass\nimport own_rule, pandas as pd\nfrom study import Study, Table, main\n"
+        "from fedselect.training.server_rules import SERVER_RULES\n"
         "@dataclass(frozen=True)\nclass Scale:\n    most: int\n"
-        "def squares(scale, n):\n    return pd.DataFrame({'square': [min(n * n, scale.most)]})\n"
+        "def squares(scale, n):\n    assert 'squarer' in SERVER_RULES.names\n"
+        "    return pd.DataFrame({'square': [min(n * n, scale.most)]})\n"
         "def results(setup):\n    plan = {(n,): (setup.scale, n) for n in (2, 3)}\n"
         "    yield Table(pd.concat(setup.parts('squares', squares, plan).values()), file='squares')\n"
         "STUDY = Study('About.', Scale(8), Scale(9), results)\n"
