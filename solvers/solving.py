@@ -64,8 +64,8 @@ def solve(
     method : str
         A name from `methods`; ``"auto"`` is the best choice we know for the problem.
     time_limit : float, optional
-        Wall-clock seconds; the incumbent comes back when they are over. No limit by default. Importing a package and
-        compiling kernels, once in a process or on a machine, do not count.
+        Seconds of the search; the incumbent comes back when they are over. No limit by default. Importing a package and
+        compiling kernels, once in a process or on a machine, do not count: on the clock a first solve takes longer.
     work_limit : float, optional
         Rows of the problem's matrix that may be read (n entries each), or what takes as long at fixed rates: a limit
         that is no matter of the clock. Decision, bound, nodes and certificate are the same to the bit on every run of

@@ -317,7 +317,8 @@ class Benchmark:
     def merge(cls, *benchmarks: Benchmark) -> Benchmark:
         """Put benchmarks together as one: best known values, refuted bounds and wins are those of all rows.
 
-        Rows that no benchmark has are `missing`. The same row in two of them must be the same.
+        Rows that no benchmark has are `missing`. A row that several have must have the same answer in each: status,
+        objective, bound and verdict. The first one's is taken, with its seconds.
 
         Parameters
         ----------
@@ -337,9 +338,12 @@ class Benchmark:
             manifest = _merged(manifest, each.manifest)
             for record in each.records:
                 cell = json.dumps([record[name] for name in ("instance", "method", "seed", "time_limit")])
-                if rows.setdefault(cell, record) != record:
+                first = rows.setdefault(cell, record)
+                others = [name for name in ("status", "objective", "bound", "verdict") if first[name] != record[name]]
+                if others:
                     raise BenchmarkError(
-                        f"the row {cell} is in two benchmarks, with other answers: leave one of them out"
+                        f"the row {cell} is in two benchmarks, with another {others[0]} ({first[others[0]]} and "
+                        f"{record[others[0]]}): let one of them run without this method"
                     )
         return cls(manifest, list(rows.values()))
 
