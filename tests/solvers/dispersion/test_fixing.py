@@ -114,17 +114,18 @@ def test_the_curvature_alone_bounds_a_client_as_it_should():
     assert (bounds.chosen >= linear).all()
 
 
-@pytest.mark.parametrize("seed", few_of(range(20), 2))
-def test_bounds_under_an_order_hold_for_the_selections_that_keep_it(seed):
-    rng = np.random.default_rng(seed)
-    better = np.zeros(2, dtype=int)
-    for _ in range(100):
-        h, linear, m = small_case(rng)
-        if not 2 <= m <= linear.size - 2:
+@pytest.mark.parametrize("seeds", few_of([range(2), range(2, 20)], 1))
+def test_bounds_under_an_order_hold_for_the_selections_that_keep_it(seeds):
+    certified, better = 0, np.zeros(2, dtype=int)
+    for seed, number in itertools.product(seeds, range(100)):
+        h, linear, _ = small_case(np.random.default_rng((seed, number)))
+        if linear.size < 4:
             continue
-        bounds = client_bounds(h, linear, m, swept(h, linear, m).diagonal() + 0.1 * np.abs(h).max())
+        m = 2 + number % (linear.size - 3)
+        bounds = client_bounds(h, linear, m, swept(h, linear, m).diagonal() + 3 * np.abs(h).max())
         if bounds is None:
             continue
+        certified += 1
         order, chosen = dominance(h, linear, m), selections(linear.size, m)
         values = np.array([float(v) for v in exact_values(h, linear, chosen)])
         kept = (chosen[:, order.pairs[:, 0]] >= chosen[:, order.pairs[:, 1]]).all(axis=1)
@@ -134,7 +135,8 @@ def test_bounds_under_an_order_hold_for_the_selections_that_keep_it(seed):
             assert values[kept & inside].max(initial=-np.inf) <= ordered.chosen[client] + scale
             assert values[kept & ~inside].max(initial=-np.inf) <= ordered.left_out[client] + scale
         better += [(ordered.chosen < bounds.chosen).sum(), (ordered.left_out < bounds.left_out).sum()]
-    assert (better > 0).all()
+    assert certified > 40 * len(seeds)
+    assert (better > 20 * len(seeds)).all()
 
 
 def test_multipliers_that_leave_a_direction_convex_bound_nothing():
