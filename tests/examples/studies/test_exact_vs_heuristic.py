@@ -76,7 +76,7 @@ def test_a_tiny_study_writes_everything(tmp_path, capsys):
     for name in ("results.csv", "runs.csv", "exact_vs_heuristic.png"):
         assert (out / name).stat().st_size > 500
     played = pd.read_csv(out / "runs.csv")
-    assert len(played) == 3 * (6 + 3 + 4 + 3)
+    assert len(played) == 3 * (6 + 4 + 4 + 3)
     solved = played[played.method.isin(["exact", "local-search", "greedy", "Algorithm 1", "proportional"])]
     assert solved.gap.notna().all()
     assert (played[(played.method == "exact") & (played.paper != "CA-Fed")].gap < 1e-5).all()
@@ -84,7 +84,7 @@ def test_a_tiny_study_writes_everything(tmp_path, capsys):
     light = played[(played.paper == "FedGS") & (played.method == "random")].gap.to_numpy()
     assert (light > greedy).all()
     results = pd.read_csv(out / "results.csv")
-    assert len(results) == len(study.OUTCOMES) * (5 + 2 + 3 + 2)
+    assert len(results) == len(study.OUTCOMES) * (5 + 3 + 3 + 2)
     assert results[results.method.isin(CONTROLS)].groupby("paper").method.nunique().min() >= 1
 
 
