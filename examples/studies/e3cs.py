@@ -16,6 +16,8 @@ speed-ups compare, not rounds. 100 clients of 50 samples share 1 437 digits 3.5-
 which trained: pow-d is another scheme on them. ``--dataset letters`` has 500 samples a client of 50 000 letters that
 fonts drew, in 26 classes.
 
+``--plan draws`` trains one scheme with both draws on thirty seeds, and nothing else (``plans/e3cs.md``).
+
 The paper does not give pow-d's d; 30 is taken, with which its order of fairness holds (with 50 it does not).
 """
 
@@ -37,9 +39,9 @@ from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.measures import jain_index, rounds_to, success_ratio
 from fedselect.rounds.history import History
-from fedselect.statistics import FEWEST, half_width
+from fedselect.statistics import FEWEST, compare_means, half_width
 from fedselect.training.settings import TrainingSettings
-from study import Picture, Study, Table, curves, main, select_without_training
+from study import Picture, Rows, Study, Table, curves, main, select_without_training
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
@@ -93,6 +95,19 @@ class Scale:
 
 QUICK = Scale(1000, 4, 0.5, 2, ("A",), (30,))
 PAPER = Scale(2500, 10, 1.0, 3, ("A", "P"), (30, 50, 70))
+
+
+@dataclass(frozen=True)
+class Draws:
+    """A scheme that is trained with the exact draw and with the paper's, and the margin in points of accuracy."""
+
+    scheme: str
+    rounds: int
+    seeds: tuple[int, ...]
+    margin: float
+
+
+BOTH_DRAWS = Draws("E3CS-0.5", 400, tuple(range(100, 130)), 0.44)
 
 #: Colour and dashes of each scheme's curve.
 STYLES = {
@@ -498,8 +513,78 @@ def accuracy_figure(runs):
     return panels_figure(panels, STYLES, "test accuracy", size=(4.5 * len(panels), 3.6))
 
 
+# -- exact draw: on more seeds -----------------------------------------------------------------------------------------
+
+DRAWN = ("partition", "draw", "seed")
+
+
+def draws_grid(setup):
+    """Plan the training with both draws by partition, draw and seed."""
+    scale = setup.scale
+    return {
+        (partition, draw, seed): experiment(
+            setup.dataset,
+            setup.root,
+            partition,
+            seed,
+            name=partition,
+            rounds=scale.rounds,
+            selector=selector(scale.scheme, draw),
+        )
+        for seed in scale.seeds
+        for partition in ("iid", "non-iid")
+        for draw in DRAWS[:2]
+    }
+
+
+def late_measures(run):
+    """Measure the accuracy (%) of the last tenth of the rounds, of the last and of all, and the success ratio."""
+    curve, end = 100 * run.curve(), run.summary()
+    late = curve[curve.index > 0.9 * run.experiment.rounds].mean()
+    values = {"late accuracy": late, "final accuracy": 100 * end["final_accuracy"], "mean accuracy": curve.mean()}
+    return values | {"success ratio": end["success_ratio"]}
+
+
+def draw_effects(runs, margin):
+    """Test the exact draw less the paper's, paired by seed; the late accuracy is the primary outcome."""
+    rows = []
+    for measure in runs.columns.drop([*DRAWN, "run"], errors="ignore"):
+        for partition, part in runs.groupby("partition", sort=False):
+            by_draw = part.pivot(index="seed", columns="draw", values=measure)
+            change = by_draw["madow"] - by_draw["successive"]
+            test = compare_means(change, margin=margin)
+            rows.append(
+                {"partition": partition, "measure": measure, "exact": by_draw["madow"].mean()}
+                | {"paper's draw": by_draw["successive"].mean(), "difference": test.difference, "+-": test.half}
+                | {"seeds": test.n, "p": test.p, "same": test.p_equivalent}
+            )
+    table = pd.DataFrame(rows)
+    first = table["measure"] == "late accuracy"
+    table["adjusted"] = holm(table["p"].where(first))
+    table["same"] = table["same"].where(first)  # the margin is the late accuracy's
+    is_clear = (table["adjusted"] < 0.05) & (table["difference"].abs() >= margin)
+    said = table["same"].lt(0.05).map({True: "the same", False: "not known"})
+    said = said.mask(is_clear, table["difference"].gt(0).map({True: "exact ahead", False: "exact behind"}))
+    table["verdict"] = said.mask(table["seeds"] < FEWEST, "too few").where(first, "")
+    return table.assign(margin=np.where(first, margin, np.nan))
+
+
+def draw_results(setup):
+    """Yield the rows, and what an exact draw changes."""
+    runs = setup.runs("both draws", DRAWN, draws_grid(setup), late_measures)
+    yield Rows(runs, "runs")
+    title = f"{setup.scale.scheme}: exact draw less the paper's, paired by seed"
+    yield Table(draw_effects(runs, setup.scale.margin), title, "effects")
+
+
+# -- results -----------------------------------------------------------------------------------------------------------
+
+
 def results(setup):
     """Yield the tables and figures of both."""
+    if isinstance(setup.scale, Draws):
+        yield from draw_results(setup)
+        return
     scale, dataset, task = setup.scale, setup.dataset, TASKS[setup.dataset]
     experiment(dataset, setup.root, "iid").federation()  # missing files are noticed now, not later
 
@@ -549,7 +634,7 @@ def results(setup):
     yield Picture(accuracy_figure(trained_runs), "accuracy")
 
 
-STUDY = Study(__doc__, QUICK, PAPER, results, tuple(TASKS))
+STUDY = Study(__doc__, QUICK, PAPER, results, tuple(TASKS), {"draws": BOTH_DRAWS})
 
 
 if __name__ == "__main__":

@@ -86,6 +86,41 @@ def test_the_papers_own_numbers_agree_with_the_paper(dataset):
     assert set(e3cs.orders(rows[rows["seed"] < 2], dataset)["verdict"]) == {"too few"}
 
 
+def test_what_an_exact_draw_changes():
+    """Paired by seed; the late accuracy alone is tested, with Holm over both partitions."""
+    noise = np.array([-0.3, 0.1, 0.2, 0.0])  # its t-interval is ± 0.344
+    rows = [
+        {"partition": partition, "draw": draw, "seed": 100 + seed, "late accuracy": 80 + 5 * seed + extra}
+        | {"success ratio": 0.6, "final accuracy": 80.0 + extra}
+        for partition, lead in (("iid", 1.0), ("non-iid", 0.05))
+        for draw in ("successive", "madow")
+        for seed, extra in enumerate((draw == "madow") * (lead + noise))
+    ]
+    table = e3cs.draw_effects(pd.DataFrame(rows), 0.44).set_index(["partition", "measure"])
+    first = table.loc["iid", "late accuracy"]
+    assert (first["difference"], first["+-"]) == pytest.approx((1.0, 0.34376), abs=1e-4)
+    assert first["adjusted"] == pytest.approx(2 * first["p"])
+    assert first["verdict"] == "exact ahead"
+    assert table.loc[("non-iid", "late accuracy"), "verdict"] == "the same"
+    assert set(table.drop("late accuracy", level="measure")["verdict"]) == {""}
+    few = e3cs.draw_effects(pd.DataFrame(rows).query("seed < 102"), 0.44)
+    assert set(few["verdict"]) == {"too few", ""}
+
+
+@pytest.mark.thorough
+def test_both_draws_are_trained_alike(tmp_path):
+    scale = e3cs.Draws("E3CS-0.5", 12, (100, 101, 102), 0.44)
+    out = run_study(e3cs.STUDY, tmp_path, jobs=1, scale=scale)
+    rows = pd.read_parquet(out / "runs.parquet")
+    assert rows.groupby(["partition", "draw"])["seed"].apply(list).tolist() == [[100, 101, 102]] * 4
+    table = pd.read_csv(out / "effects.csv")
+    assert len(table) == 2 * 4
+    by_draw = rows.pivot(index=["partition", "seed"], columns="draw", values="late accuracy")
+    apart = (by_draw["madow"] - by_draw["successive"]).groupby("partition").mean()
+    found = table.query("measure == 'late accuracy'").set_index("partition")["difference"]
+    pd.testing.assert_series_equal(found.sort_index(), apart.sort_index(), check_names=False)
+
+
 @pytest.mark.thorough
 def test_a_small_study(monkeypatch, tmp_path, capsys):
     """Tables, figures and results appear; a second call plays only what is missing, to the same results."""
