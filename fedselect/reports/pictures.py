@@ -25,10 +25,12 @@ from fedselect.experiments.figures import (
 )
 from fedselect.measures import client_rounds
 from fedselect.reports.document import Picture
+from fedselect.selectors.geometry import decode_edges
 from solvers.reading import without_controls
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.figure import Figure
 
     from fedselect.experiments.reading import RecordedRun
 
@@ -141,22 +143,56 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
     optimising = [label for label, each in tables.items() if each[0]["gap"].notna().any()]
     label = optimising[0] if optimising else next(iter(runs))
     try:
-        graph = _graph_figure(runs[label][0])
+        caption, graph = _graph_figure(runs[label][0])
     except _UNDRAWN as error:
         return tuple(pictures), [*notes, f"The graph of the clients is not drawn: {error}."]
-    caption = "The 3DG of the clients' label distributions; marked: the last selection of {}."
+    caption += f" Marked: the last selection of {label}."
     what = "Network: a pie of its labels for every client, with edges between similar clients."
-    pictures.append(Picture("graph", caption.format(label.replace(r"\$", "$")), what, graph))
+    pictures.append(Picture("graph", caption.replace(r"\$", "$"), what, graph))
     return tuple(pictures), notes
 
 
-def _graph_figure(run: RecordedRun) -> Any:
-    from graphs import dependency_graph, draw, similarity
+def _graph_figure(run: RecordedRun) -> tuple[str, Figure]:
+    """Draw the graph that a run's selector used, of which its record has the edges where they are no oracle's."""
+    import networkx as nx
+
+    from graphs import dependency_graph, draw, edge_scores, similarity
 
     if run.n_clients > MOST_NODES:
         raise DataError(f"a picture of {run.n_clients} clients shows nothing; the most are {MOST_NODES}")
-    labels = load_data(**run.config["data"]).label_distributions
-    return draw(dependency_graph(similarity(labels)), selected=run.records[-1]["selected"], labels=labels)
+    federation, selector = load_data(**run.config["data"]), run.config["selector"]
+    labels, preset = federation.label_distributions, selector.get("graph", "reference")
+    exact = dependency_graph(similarity(labels), preset=preset)
+    shown: dict[str, Any] = {"selected": run.records[-1]["selected"], "labels": labels}
+    features = selector.get("features", "labels")
+    told = [note["edges"] for each in run.records if "edges" in (note := each.get("notes", {}).get("graph", {}))]
+    if told:
+        try:
+            used = nx.from_numpy_array(decode_edges(told[-1], run.n_clients))
+        except (TypeError, ValueError) as error:
+            raise DataError(f"notes.graph.edges of the record are no edges of {run.n_clients} clients") from error
+        agree = edge_scores(used, exact)
+        made = {"secure": "similarities under masks", "update": "updates", "functional": "embeddings"}.get(features)
+        noise = f" with noise {selector['noise']}" if selector.get("noise") else ""
+        caption = (
+            f"The 3DG that the selector used, made of {made or features}{noise}: {agree.predicted} edges, of which "
+            f"{agree.true_positives} are among the {agree.true} of the exact graph of the label distributions "
+            f"(precision {agree.precision:.3f}, recall {agree.recall:.3f}, F1 {agree.f1:.3f})."
+        )
+        # How similar two clients are is not in the record, so that no edge is stronger than another: all are drawn.
+        return caption, draw(used, edges_per_client=run.n_clients, **shown)
+    if features == "parameters" and federation.parameters is not None:
+        of_parameters = similarity(federation.parameters)
+        return (
+            "The 3DG of what generated the clients' data.",
+            draw(dependency_graph(of_parameters, preset=preset, epsilon=selector.get("epsilon")), **shown),
+        )
+    caption = "The 3DG of the clients' label distributions."
+    if selector.get("epsilon") is not None:
+        exact = dependency_graph(similarity(labels), preset=preset, epsilon=selector["epsilon"])
+    if "distances_file" in selector or "points_file" in selector:
+        caption += " The selector's distances are those of its file, and not of this graph."
+    return caption, draw(exact, **shown)
 
 
 def timelines(records: Sequence[Mapping[str, Any]]) -> tuple[Picture, ...]:

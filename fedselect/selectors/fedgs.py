@@ -495,7 +495,7 @@ def graph_of(
 
     ``name`` is the selector's, for its messages.
     """
-    learned, cost, edges = None, None, None
+    learned, cost, edges, truth = None, None, None, None
     if (noise or fraction_bits is not None) and (features != "secure" or distances_file is not None):
         stated = "noise" if noise else "fraction_bits"
         raise ConfigError(
@@ -508,6 +508,7 @@ def graph_of(
                 "none; give the data set a validation_fraction, or use update features"
             )
         learned = LearnedGraph(scenario.n_clients, features, preset=graph, epsilon=epsilon)  # type: ignore[arg-type]
+        truth = adjacency(_oracle(scenario, "labels"), graph)
         h = learned.distances
     elif distances_file is not None:
         h = _read_distances(distances_file)
@@ -519,14 +520,15 @@ def graph_of(
         pairs = scenario.n_clients * (scenario.n_clients - 1) // 2
         cost = {"messages": MESSAGES_A_PAIR * pairs, "numbers": sum(found.transcript.sent.values())}
         h = distances(dependency_graph(found.matrix, preset=graph, epsilon=epsilon))
-        _warn_of_edges(edges, adjacency(_oracle(scenario, "labels"), graph, epsilon), noise)
+        truth = adjacency(_oracle(scenario, "labels"), graph)
+        _warn_of_edges(edges, truth, noise)
     else:
         h = distances(dependency_graph(_oracle(scenario, features), preset=graph, epsilon=epsilon))
     return {
         "distances": h,
         "learned": learned,
         "warmup": (1 if learned is not None else 0) if warmup is None else warmup,
-        "truth": None if learned is None and cost is None else adjacency(_oracle(scenario, "labels"), graph, None),
+        "truth": truth,
         "edges": edges,
         "cost": cost,
     }

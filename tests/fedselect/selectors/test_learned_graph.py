@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import networkx as nx
 import numpy as np
 import pytest
+from matplotlib.figure import Figure
 
+import graphs
 from fedselect.availability import AVAILABILITY
 from fedselect.data import clustered, digits
 from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, build, build_scenario, read_records, run
 from fedselect.randomness import generator
+from fedselect.reports import read_report
 from fedselect.rounds import context as round_context
 from fedselect.rounds.protocol import RoundFeedback
 from fedselect.selectors import SELECTORS, FedGS, fedgs
@@ -189,6 +193,27 @@ def test_noise_on_the_secure_graph_is_repeatable_and_the_record_says_what_is_lef
     assert unharmed["f1"] == 1
     (warning,) = warned  # once, of the noisy ones
     assert f"(F1 {note['f1']:.2f}); epsilon = 0.4, four times the noise, removes edges that" in warning
+
+
+def test_the_page_draws_the_graph_that_the_selector_used(tmp_path, monkeypatch):
+    """Noise makes edges: the picture has those, all of them, and the caption says how many are right."""
+    drawn = []
+    monkeypatch.setattr(graphs, "draw", lambda graph, **shown: drawn.append((graph, shown)) or Figure())
+    secure = replace(experiment("secure", rounds=1, noise=0.1), data=Choice("digits", {"n_clients": CLIENTS}))
+    stricter = replace(experiment("labels", rounds=1, epsilon=0.6), data=secure.data)
+    captions, folders = [], []
+    for each in (secure, stricter):
+        folders.append(run(each, tmp_path / each.selector.options["features"], plots=False))
+        (picture,) = (picture for picture in read_report(folders[-1]).pictures if picture.key == "graph")
+        captions.append(picture.caption)
+    (noisy, shown), (strict, _) = drawn
+    note = read_records(folders[0])[0]["notes"]["graph"]
+    assert np.array_equal(decode_edges(note["edges"], CLIENTS), nx.to_numpy_array(noisy, weight=None) > 0)
+    assert shown["edges_per_client"] == CLIENTS
+    assert f"{noisy.number_of_edges()} edges, of which" in captions[0]
+    assert f"F1 {note['f1']:.3f}). Marked: the last selection of fedgs." in captions[0]
+    assert strict.graph["epsilon"] == 0.6
+    assert captions[1] == "The 3DG of the clients' label distributions. Marked: the last selection of fedgs."
 
 
 @pytest.mark.parametrize(
