@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from fedselect.reports.document import Column, Table, count, number, word
+from fedselect.reports.document import Cell, Column, Table, count, number, word
 
 #: Slack that counts as none, as a share of what is used: budgets may be exceeded by 1e-9 of their limit.
 _BINDS = 1e-6
@@ -44,19 +44,21 @@ def constraints_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Tab
     for label, each in records.items():
         kept = [note for record in each if (note := record.get("notes", {}).get("constraints"))]
         names = dict.fromkeys(name for note in kept for name in note.get("used", ()))
-        rows += [(word(label), word(name), *_numbers(name, kept)) for name in names]
+        rows += [(word(label), word(name), _limit(name, kept), *_numbers(name, kept)) for name in names]
         if missed := sum(any(key in note for key in ("size", "short", "not_included")) for note in kept):
             gave_way.append(f"{label}: {missed} of {len(kept)}")
     if not rows:
         return None
     said = f" Rounds in which one gave way: {'; '.join(gave_way)}." if gave_way else ""
     caption = (
-        "Side constraints: what the selected of a round use of each, and leave. Kept are the rounds in which the limit "
-        "held as it is stated. A price is what a bound on the objective rises by with one unit more of the limit, "
+        "Side constraints: what the selected of a round use of each, and how far that is from its limit (slack). Kept "
+        "are the rounds in which the limit held as it is stated. It binds in a round whose selected use all of it. A "
+        "price is what a bound on the objective rises by with one unit more of the limit, "
         "where a method says so. In a round that is short a quota asks for more clients than are available, and is "
         f"lowered to these.{said}"
     )
-    columns = (Column("selector", numeric=False), Column("constraint", numeric=False), *map(Column, _HEADINGS))
+    said_first = (Column(heading, numeric=False) for heading in ("selector", "constraint", "limit"))
+    columns = (*said_first, *map(Column, _HEADINGS))
     return Table("constraints", caption, columns, tuple(rows))
 
 
@@ -82,13 +84,24 @@ def batteries_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table
     return Table("batteries", caption, columns, tuple(rows))
 
 
+def _limit(name: str, kept: list[Mapping[str, Any]]) -> Cell:
+    """Say the limit as it is stated; a dash where a record of an older version does not."""
+    stated = [note["limits"][name] for note in kept if name in note.get("limits", ())]
+    if not stated:
+        return number(None)
+    least, most = stated[-1]
+    if None not in (least, most):
+        return word(f"{least:g}" if least == most else f"{least:g} to {most:g}")
+    return word(f"at most {most:g}" if least is None else f"at least {least:g}")
+
+
 def _numbers(name: str, kept: list[Mapping[str, Any]]) -> tuple[Any, ...]:
     noted = [note for note in kept if name in note.get("used", ())]
     used, slack = (np.array([note[key][name] for note in noted], dtype=np.float64) for key in ("used", "slack"))
     prices = [float(note["prices"][name]) for note in noted if name in note.get("prices", {})]
     exceeded = slack < -_BINDS * np.maximum(np.abs(used), 1e-9)
     short = np.array([name in note.get("short", ()) for note in noted])
-    binds = int((slack <= _BINDS * np.maximum(np.abs(used), 1e-9)).sum())
+    binds = int((~short & (slack <= _BINDS * np.maximum(np.abs(used), 1e-9))).sum())
     return (
         count(len(noted)),
         count(int((~exceeded & ~short).sum())),

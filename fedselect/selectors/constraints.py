@@ -20,7 +20,7 @@ from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import Stateful, availability_rates
 from fedselect.tables import read_table
 from solvers.constrained_set import ConstrainedSelections
-from solvers.constraints import Budget, Constraints, Quota, among, normal_form
+from solvers.constraints import Budget, Constraints, Quota, among, constraint_name, normal_form
 from solvers.errors import InvalidProblem
 from solvers.problem import Problem
 from solvers.registry import find, methods
@@ -383,14 +383,24 @@ def describe(
     Returns
     -------
     dict
-        ``used`` and ``slack`` of quotas and budgets by name, ``prices``, ``included``: clients that had to come; what
-        gave way.
+        ``used``, ``slack`` and ``limits`` (least and most, None where there is none) of quotas and budgets by name,
+        ``prices``, ``included``: clients that had to come; what gave way. Limits are as stated, and slack is the
+        distance to the nearer: that few clients of a group are there makes no limit of it.
     """
-    rows = [row for row in constraints.rows if row.kind != "conflict"]
-    found: dict[str, Any] = {
-        "used": {row.name: row.activity(x) for row in rows},
-        "slack": {row.name: row.slack(x) for row in rows},
-    }
+    rows = {row.name: row for row in constraints.rows if row.kind != "conflict"}
+    used = {name: row.activity(x) for name, row in rows.items()}
+    slack = {name: row.slack(x) for name, row in rows.items()}
+    limits: dict[str, list[float | None]] = {}
+    for k, quota in enumerate(stated["quotas"]):
+        name = constraint_name("quotas", k, quota)
+        least = quota.at_least + gave_way.get("short", {}).get(name, 0)
+        limits[name] = [least or None, quota.at_most]
+        # A quota that gave way is measured against what it asked for in this round.
+        sides = [used[name] - quota.at_least] if least else []
+        slack[name] = min([*sides, *([] if quota.at_most is None else [quota.at_most - used[name]])], default=0.0)
+    for k, budget in enumerate(stated["budgets"]):
+        limits[constraint_name("budgets", k, budget)] = [None, float(budget.limit)]
+    found: dict[str, Any] = {"used": used, "slack": slack, "limits": limits}
     if prices:
         found["prices"] = dict(prices)
     if stated["include"]:

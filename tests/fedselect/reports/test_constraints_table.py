@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import numpy as np
+
 from fedselect.experiments import Choice, Experiment, run
 from fedselect.reports import read_report
 from fedselect.reports.constraints import batteries_table, constraints_table
+from fedselect.rounds import context
+from fedselect.selectors import FedGS
+from fedselect.selectors.constraints import RoundConstraints
+from solvers.constraints import Quota
 
 
 def note(used, slack, prices=None, **gave_way):
@@ -20,15 +26,32 @@ def test_a_table_by_hand():
     table = constraints_table(records)
     (row,) = table.rows
     assert [cell.text for cell in row] == [
-        *("fedgs", "seconds", "3", "2", "7", "6", "8", "1", "0", "1", "1", "1", "1.5"),
+        *("fedgs", "seconds", "-", "3", "2", "7", "6", "8", "1", "0", "1", "1", "1", "1.5"),
     ]
     assert "fedgs: 1 of 3" in table.caption
-    assert [column.heading for column in table.columns][:3] == ["selector", "constraint", "rounds"]
+    assert [column.heading for column in table.columns][:4] == ["selector", "constraint", "limit", "rounds"]
+
+
+def test_a_quota_binds_where_it_stops_a_client_and_not_where_none_is_there():
+    """Three rounds of a quota of at most 2: two of the group are there, none is, and all are."""
+    limited = RoundConstraints(6, quotas=[Quota([0, 1, 2], at_most=2, name="east"), Quota([3, 4], 1, 1, name="gpu")])
+    selector = FedGS(4, distances=1.0 - np.eye(6), method="brute-force", constraints=limited)
+    kept = []
+    for t, there in enumerate(([0, 3, 5], [3, 4, 5], [0, 1, 2, 3, 5], [0, 1, 5])):
+        kept.append(selector.select(context(t, np.isin(np.arange(6), there), np.ones(6, dtype=int))).notes)
+    table = constraints_table({"fedgs": [{"round": t, "notes": notes} for t, notes in enumerate(kept)]})
+    east, gpu = (
+        {column.heading: cell.text for column, cell in zip(table.columns, row, strict=True)} for row in table.rows
+    )
+    assert east["limit"] == "at most 2"
+    assert [notes["constraints"]["slack"]["east"] for notes in kept] == [1, 2, 0, 0]
+    assert (east["rounds"], east["rounds kept"], east["rounds it binds"], east["most used"]) == ("4", "4", "2", "2")
+    assert (gpu["limit"], gpu["rounds short"], gpu["rounds it binds"]) == ("1", "1", "3")
 
 
 def test_a_limit_that_did_not_hold_is_seen():
     (row,) = constraints_table({"mine": [note(6.0, 2.0), note(9.0, -1.0)]}).rows
-    assert [cell.text for cell in row][2:7] == ["2", "1", "7.5", "6", "9"]
+    assert [cell.text for cell in row][3:8] == ["2", "1", "7.5", "6", "9"]
 
 
 def test_nothing_where_nothing_is_constrained():
