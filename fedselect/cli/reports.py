@@ -36,11 +36,18 @@ def report(
             "clients by rounds).",
         ),
     ] = "html",
+    columns: Annotated[
+        str,
+        typer.Option(
+            help="Measures to tabulate, by name, with commas, in place of all: final_accuracy,client_accuracy_worst. "
+            "Names are those of summary.json; of csv and parquet, those of that table.",
+        ),
+    ] = "",
     load: Load = [],  # noqa: B006  (typer copies defaults)
     format: Format = "text",
 ) -> None:
     """Turn a run, a comparison or a federation into a page, or into tables and figures of other kinds."""
-    from fedselect.reports import client_rounds_of, methods_report, read_report
+    from fedselect.reports import client_rounds_of, known_columns, methods_report, read_report
     from fedselect.reports.document import KINDS, save
 
     named = (kind.strip().lower() for kind in as_.split(","))
@@ -56,10 +63,16 @@ def report(
     pages = [kind for kind in kinds if kind in KINDS]
     if others and len(pages) < len(kinds):
         raise ConfigError(f"--as {kinds[-1]} is about one run; got {len(folders)} folders")
-    report = methods_report(*folders) if others else read_report(folder, load) if pages else None
+    wanted = [each.strip() for each in columns.split(",") if each.strip()]
+    if wanted and pages and len(pages) < len(kinds):
+        raise ConfigError(f"--columns are measures for {pages[0]} and other columns for {kinds[-1]}; write each alone")
+    if wanted and others:
+        raise ConfigError("--columns are of runs of selectors, and not of benchmarks of solver methods")
+    report = methods_report(*folders) if others else read_report(folder, load, wanted) if pages else None
     written = save(report, out, pages) if report is not None else []
     if len(pages) < len(kinds):
         table = client_rounds_of(folder)
+        table = table[known_columns(wanted, list(table.columns)) or list(table.columns)]
         with writing(out):
             out.mkdir(parents=True, exist_ok=True)
             for kind in _TABLES:

@@ -69,12 +69,17 @@ class Comparison:
         return self.means().to_html(index=False, border=0)
 
     def table(self) -> pd.DataFrame:
-        """Return one row per run: its label, seed and summary (see `fedselect.measures.summary`)."""
-        return summary_table(
+        """Return one row per run: its label, seed, summary and, where there are several, task (see `summary_table`)."""
+        alike = self.experiment.tables()
+        tables = {
+            label: each.tables() if isinstance(each, Experiment) else alike for label, each in self.variants.items()
+        }
+        runs = (
             (label, seed, read_summary(folder))
             for label, folders in self.folders.items()
             for seed, folder in zip(self.seeds, folders, strict=True)
         )
+        return summary_table(runs, tasks_of(tables))
 
     def records(self) -> dict[str, list[dict[str, Any]]]:
         """Return the records of each label's runs, one run after another."""
@@ -116,11 +121,52 @@ class Comparison:
         return mean_table(self.table())
 
 
-def summary_table(runs: Iterable[tuple[str, int, Mapping[str, Any]]]) -> pd.DataFrame:
-    """Return one row per run, of labels, seeds and summaries (see `Comparison.table`)."""
+#: Sections that say what is learned, and of whom: runs that differ in them play other tasks, and nothing is chosen of
+#: these.
+_TASK = ("data", "availability", "dropout", "clock")
+
+
+def tasks_of(configurations: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Return the task of each label, by what tells it from the others' data, availability, dropout or clock.
+
+    Parameters
+    ----------
+    configurations : mapping of str to mapping
+        The tables of a configuration by label.
+
+    Returns
+    -------
+    dict of str to str
+        Such as ``"concentration=0.1"``; empty where all have the same task.
+    """
+    flat = {
+        label: {f"{part}.{key}": value for part in _TASK for key, value in (tables.get(part) or {}).items()}
+        for label, tables in configurations.items()
+    }
+    keys = dict.fromkeys(itertools.chain.from_iterable(flat.values()))
+    apart = [key for key in keys if len({_shown(each.get(key)) for each in flat.values()}) > 1]
+    tasks = {
+        label: ", ".join(f"{_word(key)}={_shown(each[key])}" for key in apart if key in each)
+        for label, each in flat.items()
+    }
+    return tasks if apart else {}
+
+
+def summary_table(
+    runs: Iterable[tuple[str, int, Mapping[str, Any]]], tasks: Mapping[str, str] | None = None
+) -> pd.DataFrame:
+    """Return one row per run, of labels, seeds, summaries and, where there are several, ``task`` (`tasks_of`)."""
     table = pd.DataFrame([{"selector": label, "seed": seed, **results} for label, seed, results in runs])
     # A measure that no run has (None in every summary) is a column of NaN, not one that means over seeds leave out.
-    return table.astype({column: float for column in table.columns if table[column].isna().all()})
+    table = table.astype({column: float for column in table.columns if table[column].isna().all()})
+    return table.assign(task=table["selector"].map(tasks)) if tasks else table
+
+
+def by_task(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
+    """Return each task and its rows without the column; the whole table, under no name, where there is but one."""
+    if "task" not in table:
+        return [("", table)]
+    return [(str(task), rows.drop(columns="task")) for task, rows in table.groupby("task", sort=False)]
 
 
 def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
@@ -135,7 +181,7 @@ def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.Da
         One row per run, from `summary_table`.
     reference : str, optional
         The label to subtract; the first of the table if left out, and of a sweep the first selector's chosen value
-        (`choice_table`).
+        (`choice_table`). Of several tasks each has its own, and differences are within a task.
 
     Returns
     -------
@@ -144,6 +190,8 @@ def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.Da
         interval; NaN below two seeds.
     """
     labels = list(dict.fromkeys(table["selector"]))
+    if reference is None and "task" in table:
+        return pd.concat([difference_table(rows) for _, rows in by_task(table)], ignore_index=True)
     if reference is None:
         reference = str(choice_table(mean_table(table))["variant"].iloc[0])
     if reference not in labels:
@@ -172,6 +220,8 @@ def mean_table(table: pd.DataFrame) -> pd.DataFrame:
             means[each.name] = grouped[each.name].max()
         if each.spread:
             means[f"{each.name}_std"] = grouped[each.name].std()
+    if "task" in table:
+        means["task"] = grouped["task"].first()
     return means.reset_index()
 
 
@@ -196,8 +246,12 @@ def choice_table(means: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         One row per selector: ``selector``, ``variant`` (the chosen label), ``values`` (how many it was chosen of),
         ``chosen_on`` (``"validation_loss"``, ``"test_loss"``, or missing of one value and where no loss is known),
-        ``validation_loss`` and ``test_loss`` of the chosen one, NaN where unknown.
+        ``validation_loss`` and ``test_loss`` of the chosen one, NaN where unknown. Where there are several tasks
+        (`tasks_of`), one row per selector and ``task``: what is chosen is chosen within it.
     """
+    if "task" in means:
+        each = [choice_table(rows).assign(task=task) for task, rows in by_task(means)]
+        return pd.concat([one.astype({"chosen_on": object}) for one in each], ignore_index=True)
     rows = means.set_index("selector")
     unknown = pd.Series(math.nan, rows.index)
     losses = {name: rows.get(f"final_{column}", unknown) for name, column in _LOSSES.items()}
@@ -266,8 +320,10 @@ def verdict_of(table: pd.DataFrame) -> Verdict | None:
     Returns
     -------
     Verdict or None
-        None where fewer than two losses are known.
+        None where fewer than two losses are known, and where there are several tasks: see `by_task`.
     """
+    if "task" in table:
+        return None
     means = mean_table(table)
     choice = choice_table(means)
     labels, reference = list(choice["variant"]), choice["variant"].iloc[0]

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 
-from fedselect.errors import RunError
+from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.comparison import FORMAT, read_manifest
 from fedselect.experiments.config import read_config
 from fedselect.experiments.reading import RecordedRun
@@ -19,6 +19,7 @@ from fedselect.reports.federation import federation_report
 from fedselect.reports.methods import methods_report
 from fedselect.reports.runs import (
     differences_table,
+    known_columns,
     less_needed,
     read_runs,
     result_of,
@@ -35,6 +36,7 @@ __all__ = [
     "client_rounds_of",
     "differences_table",
     "federation_report",
+    "known_columns",
     "less_needed",
     "methods_report",
     "read_report",
@@ -78,7 +80,7 @@ def _manifest(folder: Path) -> dict[str, Any]:
     return manifest
 
 
-def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
+def read_report(folder: str | Path, load: Iterable[str] = (), columns: Sequence[str] = ()) -> Report:
     """Make the report of a folder, or of a configuration.
 
     Parameters
@@ -90,6 +92,8 @@ def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
     load : iterable of str
         Plugins to load, which executes them (`fedselect.plugins.load_plugins`); what a configuration names itself is
         not loaded.
+    columns : sequence of str
+        Names of the measures to tabulate, in this order, of a run or a comparison of selectors; all if left out.
 
     Returns
     -------
@@ -100,21 +104,23 @@ def read_report(folder: str | Path, load: Iterable[str] = ()) -> Report:
     RunError
         When it is none of these, or a file in it cannot be read.
     ConfigError
-        When it is a file, and no configuration of an experiment.
+        When it is a file, and no configuration of an experiment; when there is no measure of a name.
     """
     folder = Path(folder)
+    if columns and (folder.is_file() or holds_benchmark(folder)):
+        raise ConfigError("columns are named of runs of selectors alone")
     if folder.is_file():
         return federation_report(read_config(folder, load=load, trusted=False)[0])
     load_plugins(load)
     if not folder.is_dir():
         raise RunError(f"there is no folder {folder}")
     if RecordedRun.here(folder):
-        return run_report(RecordedRun.read(folder))
+        return run_report(RecordedRun.read(folder), columns)
     if holds_benchmark(folder):
         return methods_report(folder)
     runs = read_runs(folder, _manifest(folder))
     if any(run for each in runs.values() for run in each.values()):
-        return selectors_report(folder.resolve().name, runs)
+        return selectors_report(folder.resolve().name, runs, columns)
     raise RunError(
         f"{folder} is neither a run folder (config.toml, origin.json, rounds.jsonl) nor a comparison: it holds no "
         f"run folder, and no benchmark.json of a benchmark of solver methods"

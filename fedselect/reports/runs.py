@@ -13,13 +13,15 @@ import numpy as np
 import pandas as pd
 
 from fedselect.data import PARTITIONS
-from fedselect.errors import RunError
+from fedselect.errors import ConfigError, RunError
 from fedselect.experiments.comparison import (
     Comparison,
+    by_task,
     choice_table,
     difference_table,
     mean_table,
     summary_table,
+    tasks_of,
     time_table,
     verdict_of,
 )
@@ -44,7 +46,7 @@ from fedselect.reports.pictures import participation_pictures, pictures_of, swee
 from fedselect.rounds.history import History
 from fedselect.selectors.fedgs import outweighed
 from solvers.files import spreadsheet_csv, write_atomically
-from solvers.options import matches
+from solvers.options import did_you_mean, matches
 from solvers.reading import read_text
 
 _ROUNDS = (
@@ -54,8 +56,8 @@ _ROUNDS = (
 )
 
 
-def run_report(run: RecordedRun) -> Report:
-    """Make the report of a run: its results, tables of rounds and clients, pictures."""
+def run_report(run: RecordedRun, columns: Sequence[str] = ()) -> Report:
+    """Make the report of a run: its results (these columns, or all), tables of rounds and clients, pictures."""
     head, label = run.config["experiment"], run.config["selector"].get("name", "?")
     summary_line = (
         f"{label} on {split_of(run.config['data'])}: {run.n_clients} clients, "
@@ -68,6 +70,8 @@ def run_report(run: RecordedRun) -> Report:
         return Report(f"{head['name']}: {label}", summary_line, facts_of([run]), tuple(notes))
     # What the updates were worth is not known before the end: it needs the sizes, which the federation has.
     results = run.results or summary(RunData(run.records, np.full(run.n_clients, math.nan)))
+    if columns:
+        results = {name: results[name] for name in known_columns(columns, list(results))}
     stated = [table({label: run.records}) for table in (constraints_table, batteries_table)]
     tables = [
         value_table("results", "The run in a few numbers.", results),
@@ -180,7 +184,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
     return path
 
 
-def selectors_report(name: str, runs: Runs) -> Report:
+def selectors_report(name: str, runs: Runs, columns: Sequence[str] = ()) -> Report:
     """Make the report of a comparison.
 
     Parameters
@@ -189,6 +193,9 @@ def selectors_report(name: str, runs: Runs) -> Report:
         Its name.
     runs : mapping of str to mapping of int to RecordedRun or None
         The runs of each label by seed; None for one that has not begun.
+    columns : sequence of str
+        Measures that the table of results has, in this order. It then stands for the tables of the course and of the
+        clock too, and the differences are those of these measures.
 
     Returns
     -------
@@ -205,18 +212,25 @@ def selectors_report(name: str, runs: Runs) -> Report:
     pictures: tuple[Any, ...] = ()
     result = ""
     if seeds:
-        every = summary_table((label, run.seed, run.results or {}) for label, each in compared.items() for run in each)
+        every = summary_table(
+            ((label, run.seed, run.results or {}) for label, each in compared.items() for run in each),
+            tasks_of({label: each[0].config for label, each in compared.items()}),
+        )
         means = mean_table(every)
         pictures, missing = pictures_of(compared)
         pictures = (*sweep_pictures(means), *pictures)
         records = {label: [record for run in each for record in run.records] for label, each in compared.items()}
         notes += [*_warnings(means), *same_decisions(records), *missing]
-        differences = [differences_table(difference_table(every))] if len(compared) > 1 else []
-        clocked = [_seconds_table(means), _time_table(compared)] if "seconds" in means else []
+        apart = difference_table(every)
+        known_columns(columns, [each.name for each in known_run_measures(means)])
+        differences = [differences_table(apart, columns)] if len(apart) else []
+        differences = [table for table in differences if len(table.columns) > 2]
+        clocked = [None if columns else _seconds_table(means), _time_table(compared)] if "seconds" in means else []
         stated = [constraints_table(records), batteries_table(records)]
         timed = [each for each in (*clocked, *stated) if each]
         tested = bool(begun[0].config["data"].get("client_test_fraction"))
-        tables = [results_table(means), *differences, *timed, _course_table(means, tested), *tables]
+        course = [] if columns else [_course_table(means, tested)]
+        tables = [results_table(means, columns), *differences, *timed, *course, *tables]
         result = result_of(every)
     config = begun[0].config
     head = config["experiment"]
@@ -289,6 +303,11 @@ def result_of(table: pd.DataFrame) -> str:
     str
         Sentences; empty where no losses are known, or those of one variant alone.
     """
+    if "task" in table:
+        of_each = [(task, result_of(rows)) for task, rows in by_task(table)]
+        apart = "; ".join(task or "as stated" for task, _ in of_each)
+        said = [f"Runs under {apart} have other tasks: nothing is chosen or compared across these."]
+        return " ".join([*said, *(f"{task or 'As stated'}: {result}" for task, result in of_each if result)])
     choice, verdict = choice_table(mean_table(table)), verdict_of(table)
     said = [_chosen(choice)]
     if verdict is not None and len(choice) > 1:
@@ -389,13 +408,22 @@ def _cell(measure: Measure, row: Mapping[str, Any]) -> Cell:
     return number(value, measure.form, row.get(f"{measure.name}_std"))
 
 
-def results_table(means: pd.DataFrame) -> Table:
-    """Tabulate the results of `fedselect.experiments.Comparison.means`, one row per selector."""
+def known_columns(names: Sequence[str], known: Sequence[str]) -> list[str]:
+    """Return names of columns, each once, or raise `ConfigError` for one that is not among those known."""
+    if unknown := [name for name in names if name not in known]:
+        raise ConfigError(
+            f"there is no column {unknown[0]!r}{did_you_mean(unknown[0], known)} (columns: {', '.join(known)})"
+        )
+    return list(dict.fromkeys(names))
+
+
+def results_table(means: pd.DataFrame, columns: Sequence[str] = ()) -> Table:
+    """Tabulate the results of `fedselect.experiments.Comparison.means`, one row per selector: these columns, or all."""
     caption = (
         "Means over seeds, ± standard deviation. Gaps are relative to the mean |objective| of a run. No schedule of as "
         "many selections a round reaches less than the variance in hindsight, availability known."
     )
-    return _selectors_table("results", caption, means)
+    return _selectors_table("results", caption, means, columns)
 
 
 def less_needed(means: pd.DataFrame) -> list[str]:
@@ -403,16 +431,21 @@ def less_needed(means: pd.DataFrame) -> list[str]:
     return [each.title for each in sorted(_measures(means, "results"), key=lambda each: each.drop) if each.drop]
 
 
-def _selectors_table(key: str, caption: str, means: pd.DataFrame) -> Table:
-    """Tabulate the measures that belong to a table, one row per selector."""
-    shown = _measures(means, key)
+def _selectors_table(key: str, caption: str, means: pd.DataFrame, columns: Sequence[str] = ()) -> Table:
+    """Tabulate the measures that belong to a table, or those that are named, one row per selector."""
+    named = {each.name: each for each in known_run_measures(means)} if columns else {}
+    shown = [named[name] for name in dict.fromkeys(columns)] or _measures(means, key)
     rows = tuple((word(row["selector"]), *(_cell(each, row) for each in shown)) for row in means.to_dict("records"))
     return Table(key, caption, _columns(*(each.title for each in shown)), rows)
 
 
-def differences_table(differences: pd.DataFrame) -> Table:
-    """Tabulate paired differences from a reference, as of `fedselect.experiments.Comparison.differences`."""
+def differences_table(differences: pd.DataFrame, columns: Sequence[str] = ()) -> Table:
+    """Tabulate paired differences from a reference, as of `fedselect.experiments.Comparison.differences`.
+
+    Of ``columns`` those that differences are taken of; all of these where none are given.
+    """
     shown = sorted(_measures(differences, "differences"), key=lambda each: each.drop)  # the most needed first
+    shown = [each for each in shown if not columns or each.name in columns]
     rows = tuple(
         (
             word(f"{row['selector']} - {row['reference']}"),

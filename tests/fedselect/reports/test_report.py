@@ -19,7 +19,15 @@ from matplotlib.figure import Figure
 
 from fedselect import cli
 from fedselect.errors import ConfigError, RunError
-from fedselect.experiments.comparison import choice_table, difference_table, mean_table, summary_table, verdict_of
+from fedselect.experiments.comparison import (
+    choice_table,
+    difference_table,
+    mean_table,
+    summary_table,
+    tasks_of,
+    verdict_of,
+)
+from fedselect.measures import run_measures
 from fedselect.reports import read_report, result_of, same_decisions
 from fedselect.reports.document import (
     Cell,
@@ -280,6 +288,31 @@ def test_gaps_are_drawn_where_not_all_decisions_are_proved(copy):
     assert not any("proved optimal" in note for note in report.notes)
 
 
+def test_columns_are_those_that_are_named(compared, tmp_path, call):
+    named = ["client_accuracy_gini", "final_loss", "client_accuracy_worst"]
+    report = read_report(compared, columns=named)
+    assert [table.key for table in report.tables] == ["results", "paired-differences", "runs"]
+    heads = {table.key: table.texts[0] for table in report.tables}
+    titles = {each.name: each.title for each in run_measures()}
+    assert heads["results"] == ("selector", *(titles[name] for name in named))
+    assert set(heads["paired-differences"]) == {"difference", "seeds", *(titles[name] for name in named[1:])}
+    one = next(compared.glob("*-s0"))
+    assert [row[0] for row in read_report(one, columns=["final_loss"]).tables[0].texts[1:]] == ["final loss"]
+    for folder in (compared, one):
+        with pytest.raises(ConfigError, match=r"no column 'final_los'; did you mean 'final_loss'\? \(columns: "):
+            read_report(folder, columns=["final_los"])
+    written = ("report", compared, "--out", tmp_path, "--columns")
+    assert call(*written, "final_loss,weight_sum", "--as", "tex")[0] == 0
+    text = (tmp_path / "report.tex").read_text()
+    assert titles["final_loss"] in text
+    assert titles["client_accuracy_worst"] not in text
+    assert call(*written, "client,round", "--as", "csv")[0] == 0
+    assert (tmp_path / "client_rounds.csv").read_text().startswith("client,round\n")
+    code, _, error = call(*written, "client", "--as", "csv,tex")
+    assert code == 2
+    assert "write each alone" in error
+
+
 def test_variants_of_equal_decisions_are_named():
     one, other = [{"selected": [1, 3], "weights": [0.5, 0.5]}], [{"selected": [1, 2], "weights": [0.5, 0.5]}]
     heavier = [{"selected": [1, 3], "weights": [0.5, 0.6]}]
@@ -288,13 +321,14 @@ def test_variants_of_equal_decisions_are_named():
     assert same_decisions({"a": one, "b": other}) == []
 
 
-def of_losses(losses):
+def of_losses(losses, tasks=None):
     """Runs under two seeds; of each label the test losses, and the mean validation loss where there is one."""
-    return summary_table(
+    runs = (
         (label, seed, {"final_loss": each[seed], "final_validation_loss": each[2], "weight_sum": 1.0})
         for label, each in losses.items()
         for seed in (0, 1)
     )
+    return summary_table(runs, tasks)
 
 
 def test_the_best_on_validation_is_named_with_its_test_loss():
@@ -330,6 +364,35 @@ def test_selectors_of_a_sweep_are_compared_each_at_its_chosen_value():
     assert (verdict.minuend, verdict.reference, verdict.beyond_chance) == ("b rate=2", "a rate=2", True)
     assert difference_table(table)["reference"].unique().tolist() == ["a rate=2"]  # the table says the same
     assert verdict_of(table[table["selector"] == "c"]) is None
+
+
+def test_nothing_is_chosen_across_data():
+    """Of two partitions and two values of a selector: a value within each partition, and differences within it."""
+    data = {each: {"data": {"name": "digits", "concentration": each}} for each in (0.1, 1.0)}
+    easy = {"a concentration=1.0 rate=1": (0.1, 0.1, 0.1), "a concentration=1.0 rate=2": (0.2, 0.2, 0.2)}
+    hard = {"a concentration=0.1 rate=1": (0.9, 0.9, 0.9), "a concentration=0.1 rate=2": (0.5, 0.6, 0.5)}
+    tasks = tasks_of({label: data[1.0 if label in easy else 0.1] for label in (*easy, *hard)})
+    table = of_losses(easy | hard, tasks)
+    assert set(table["task"]) == {"concentration=1.0", "concentration=0.1"}
+    result = result_of(table)
+    assert result.startswith("Runs under concentration=1.0; concentration=0.1 have other tasks: nothing is chosen")
+    assert "concentration=1.0: Chosen on validation: a concentration=1.0 rate=1 of 2 values (0.100" in result
+    assert "concentration=0.1: Chosen on validation: a concentration=0.1 rate=2 of 2 values (0.500" in result
+    choice = choice_table(mean_table(table))
+    assert choice[["task", "variant"]].values.tolist() == [
+        ["concentration=1.0", "a concentration=1.0 rate=1"],
+        ["concentration=0.1", "a concentration=0.1 rate=2"],
+    ]
+    assert difference_table(table)[["selector", "reference"]].values.tolist() == [
+        ["a concentration=1.0 rate=2", "a concentration=1.0 rate=1"],
+        ["a concentration=0.1 rate=1", "a concentration=0.1 rate=2"],
+    ]
+    assert verdict_of(table) is None
+    alone = of_losses({"a concentration=1.0": (0.1, 0.1, 0.1), "a concentration=0.1": (0.9, 0.9, 0.9)},
+                      {f"a {task}": task for task in set(table["task"])})  # fmt: skip
+    assert len(difference_table(alone)) == 0
+    assert "Chosen" not in result_of(alone)
+    assert tasks_of({"a": data[1.0], "a rate=2": data[1.0] | {"training": {"rate": 2}}}) == {}
 
 
 def test_a_sweep_without_validation_is_chosen_by_test_loss_and_says_that_this_is_too_good():
