@@ -154,7 +154,7 @@ class Problem(ABC):
         return float("inf")
 
     def is_better(self, x: NDArray[Any], other: NDArray[Any]) -> bool:
-        """Return whether ``x`` is better than another decision of the same `objective`, as doubles cannot say."""
+        """Return whether ``x`` is better than another decision, though both have the same double as `objective`."""
         return False
 
     def tolerance_at(self, value: float, relative: float = OPTIMALITY_GAP) -> float:

@@ -204,6 +204,15 @@ def test_names_in_pages_exist():
     assert {place: missing for place, text in texts.items() if (missing := _missing(text))} == {}
 
 
+def test_names_that_mathematics_shortens_exist():
+    """Tables of symbols and rules name the code without `solvers.dispersion`."""
+    short = re.compile(r"`((?:kernels|tree|relaxations|methods)\.[A-Za-z_][\w.]*)`")
+    pages = (ROOT / "docs" / "mathematics").glob("dispersion*.md")
+    named = {(path.name, name) for path in pages for name in short.findall(path.read_text("utf-8"))}
+    assert len(named) > 10
+    assert {(page, name) for page, name in named if not _stands_in_source(f"solvers.dispersion.{name}")} == set()
+
+
 def test_a_name_that_does_not_exist_is_found():
     text = "`solvers.solve`, `solvers.sovle`, `solvers.old` -> `solvers.solve`; tests/test_house.py, tests/house.py"
     text += "; tests/test_house.py::test_nothing, tests/test_house.py::test_an_evasion_is_found"

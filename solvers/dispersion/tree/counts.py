@@ -41,7 +41,7 @@ class Counts:
     margin : float
         What rounding can have taken from a bound.
     enough : float
-        Slopes that do not count.
+        Largest slope at which a climb to a better point ends.
     """
 
     def __init__(self, problem: KindDispersionProblem, matrix: NDArray[np.float64] | None = None) -> None:
