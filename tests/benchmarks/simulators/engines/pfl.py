@@ -1,10 +1,31 @@
-"""pfl-research: federated averaging in its simulated backend, in one process."""
+"""pfl-research: federated averaging in its simulated backend, in a process a core.
+
+Its processes find each other when it is loaded, by two variables of the environment. So the first of them starts the
+others here: each does its clients of every round, on one thread, and they add their sums up with PyTorch's gloo.
+"""
+
+# ruff: noqa: E402
 
 from __future__ import annotations
 
-import itertools
 import logging
+import os
+import socket
+import subprocess
+import sys
 from typing import Any
+
+CORES = len(os.sched_getaffinity(0))
+if CORES > 1 and "PFL_WORKER_RANK" not in os.environ:
+    with socket.create_server(("localhost", 0)) as free:
+        os.environ["PFL_WORKER_ADDRESSES"] = ",".join([f"localhost:{free.getsockname()[1]}"] * CORES)
+    engine, file, cores, _, weights = sys.argv[1:]
+    endless = [sys.executable, "-m", "simulators.one", engine, file, cores, "inf"]  # they end with the first
+    for rank in range(1, CORES):
+        others = os.environ | {"PFL_WORKER_RANK": str(rank)}
+        subprocess.Popen([*endless, f"{weights}.{rank}.npz"], env=others, stdout=subprocess.DEVNULL)
+    os.environ["PFL_WORKER_RANK"] = "0"
+RANK = int(os.environ.get("PFL_WORKER_RANK", "0"))
 
 import torch
 from pfl.aggregate.simulate import SimulatedBackend
@@ -22,8 +43,8 @@ from torch.nn.functional import cross_entropy
 
 
 def run(work: Work, cores: int, done: Watch) -> None:
-    """Do the work, on so many of PyTorch's threads."""
-    torch.set_num_threads(cores)
+    """Do the work, or this process's part of it."""
+    torch.set_num_threads(1)
     logging.disable(logging.WARNING)
     case, data, network = work.case, work.tensors(), work.model()
     inner = type(network)
@@ -53,8 +74,12 @@ def run(work: Work, cores: int, done: Watch) -> None:
                 yield features[rows], labels[rows]
 
     clients = [Samples(pair, user_id=str(client)) for client, pair in enumerate(data)]
-    order = itertools.chain.from_iterable(
-        ((client, t) for client in chosen) for t, chosen in enumerate(work.clients.tolist())
+    # It draws a client for every process and leaves all but its own: so each process's own come so many times.
+    order = (
+        (client, t)
+        for t, chosen in enumerate(work.clients.tolist())
+        for client in chosen[RANK::CORES]
+        for _ in range(CORES)
     )
 
     def samples(task: tuple[int, int]) -> Samples:
