@@ -11,7 +11,16 @@ from numpy.typing import NDArray
 
 from fedselect.data.lazy import LazySamples, read_lazily
 from fedselect.data.partitions import PARTITIONS, WITHOUT_LABELS, hold_out, noisy, of_training
-from fedselect.data.samples import Pair, Samples, Targets, count_classes, make_samples, read_dataset, read_pair
+from fedselect.data.samples import (
+    Pair,
+    Samples,
+    Targets,
+    check_classes,
+    count_classes,
+    make_samples,
+    read_dataset,
+    read_pair,
+)
 from fedselect.errors import ConfigError, DataError
 from fedselect.randomness import generator
 from solvers.problem import html_table
@@ -73,8 +82,8 @@ class Federation:
         if not self.datasets:
             raise DataError("a federation needs at least one client; got none")
         kind, classes = Targets if self.classes is None else Samples, self.classes
-        if classes is not None and (isinstance(classes, bool) or not hasattr(classes, "__index__") or classes < 1):
-            raise DataError(f"classes must be a positive whole number, or None; got {classes!r}")
+        if classes is not None:
+            check_classes(classes)
         for name in ("validation", "client_tests", "groups", "parameters"):
             value, none = getattr(self, name), 0 if name in ("validation", "client_tests") else -1
             if value is not None and len(value) not in (none, len(self.datasets)):

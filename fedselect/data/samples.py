@@ -126,10 +126,26 @@ def _labels(given: Any) -> NDArray[np.int64]:
     return labels
 
 
+#: Classes there are at most: a label above is no class but an id or an amount, and would fill memory with empty ones.
+MOST_CLASSES = 2**20
+
+
+def check_classes(classes: Any) -> int:
+    """Return a number of classes; raise `DataError` for one that there cannot be."""
+    if isinstance(classes, bool) or not hasattr(classes, "__index__") or classes < 1:
+        raise DataError(f"classes must be a positive whole number, or None; got {classes!r}")
+    if classes > MOST_CLASSES:
+        raise DataError(
+            f"there are at most {MOST_CLASSES} classes, and a label {classes - 1} would make {classes}: number them "
+            "from 0 without gaps (numbers to predict are given as floating-point labels)"
+        )
+    return int(classes)
+
+
 def count_classes(pairs: list[Pair], classes: int | None) -> int | None:
     """Return the number of classes that was given, or that the labels show; None where they are real numbers."""
     if classes is not None:
-        return classes
+        return check_classes(classes)
     kinds = {"class" if labels.dtype.kind in "iub" else "number" for _, labels in pairs if labels.size}
     if len(kinds) > 1:
         raise DataError(
@@ -138,7 +154,8 @@ def count_classes(pairs: list[Pair], classes: int | None) -> int | None:
         )
     if kinds == {"number"}:
         return None
-    return 1 + max((int(labels.max()) for _, labels in pairs if labels.size), default=0)
+    # Labels below 0 are refused with the sample's place where samples are made of them.
+    return check_classes(1 + max(0, *(int(labels.max()) for _, labels in pairs if labels.size)))
 
 
 def make_samples(pair: Pair, classes: int | None, whose: str) -> Samples:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation, Samples
 from fedselect.data.partitions import DATASETS, hold_out
-from fedselect.data.samples import Pair
+from fedselect.data.samples import Pair, count_classes
 from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_count
 from fedselect.randomness import generator
@@ -91,7 +91,7 @@ def leaf(
     for name, (x, _) in held.items():
         if x.shape[1:] != shape:
             raise DataError(f"user {name!r:.60} (test): samples have shape {x.shape[1:]}, and {shape} in training")
-    classes = 1 + max(int(labels.max()) for _, labels in (*pairs.values(), *held.values()))
+    classes = count_classes([*pairs.values(), *held.values()], None)
     samples = {name: Samples(*pair) for name, pair in pairs.items()}
     own = tuple(Samples(*held[name]) for name in names) if all(name in held for name in names) else ()
     test = Samples(*(np.concatenate(parts) for parts in zip(*held.values(), strict=True)))
@@ -132,11 +132,17 @@ def _users(folder: Path) -> dict[str, tuple[list[Any], list[Any]]]:
         if not isinstance(table, dict) or not isinstance(table.get("user_data"), dict):
             raise DataError(f"{path} is no file of LEAF: it needs users, num_samples and user_data")
         users = table.get("users", list(table["user_data"]))
-        for user in users if isinstance(users, list) else [users]:
+        users = users if isinstance(users, list) else [users]
+        counts = table.get("num_samples", [None] * len(users))
+        if not isinstance(counts, list) or len(counts) != len(users):
+            raise DataError(f"{path}: num_samples must be a list of as many numbers as users, {len(users)}")
+        for user, count in zip(users, counts, strict=True):
             data = table["user_data"].get(user) if isinstance(user, str) else None
             x, y = (data.get("x"), data.get("y")) if isinstance(data, dict) else (None, None)
             if not isinstance(x, list) or not isinstance(y, list) or len(x) != len(y) or not x:
                 raise DataError(f"{path}: user {user!r:.60} needs lists x and y of as many entries, and one at least")
+            if count not in (None, len(x)):
+                raise DataError(f"{path}: user {user!r:.60} has {len(x)} samples, and num_samples says {count!r:.40}")
             if user in found:
                 raise DataError(f"{path}: user {user!r:.60} is in another file, too")
             found[user] = x, y

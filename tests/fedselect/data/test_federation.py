@@ -64,6 +64,12 @@ def test_whole_numbers_stored_as_floats_are_labels():
         ((GOOD, GOOD), (np.zeros((1, 2)), [0]), {}, r"the test set must be given as Samples.*got tuple"),
         ((GOOD, GOOD), GOOD, {"classes": 2.5}, "classes must be a positive whole number, or None; got 2.5"),
         ((GOOD, GOOD), GOOD, {"classes": 0}, "classes must be a positive whole number, or None; got 0"),
+        (
+            (GOOD, GOOD),
+            GOOD,
+            {"classes": 2**32},
+            "at most 1048576 classes, and a label 4294967295 would make",
+        ),
     ],
 )
 def test_what_is_no_federation_is_refused(datasets, test, more, sentence):

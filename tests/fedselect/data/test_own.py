@@ -83,6 +83,21 @@ def test_a_given_test_set_leaves_all_samples_to_the_clients(digits):
     assert split.name == "mine"
 
 
+@pytest.mark.parametrize("classes", [None, 2**33])
+@pytest.mark.parametrize("label", [4 * 10**9, 2**20])
+def test_a_label_that_is_no_class_makes_no_classes(label, classes):
+    """An id or a time as label is told before anything is as long as the classes."""
+    pair = np.zeros((12, 2)), np.array([0, 1, label] * 4)
+    doors = (
+        lambda: Federation.from_tensors([pair], pair, classes=classes),
+        lambda: Federation.from_datasets([pair], pair, classes=classes),
+        lambda: Federation.from_split(pair, "dirichlet", 2, classes=classes),
+    )
+    for door in doors:
+        with pytest.raises(DataError, match="there are at most 1048576 classes, and a label"):
+            door()
+
+
 def test_real_labels_are_targets():
     rng = np.random.default_rng(0)
     x, y = rng.normal(size=(40, 3)), rng.normal(size=40)
