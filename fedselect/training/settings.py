@@ -51,7 +51,7 @@ _CHOICES = {
     "importance": ("samples", "equal"),
     "initialisation": ("fan-in", "kaiming"),
     "augmentation": ("none", "crop", "crop-flip"),
-    "batching": ("auto", "never", "always", "timed"),
+    "batching": ("auto", "never", "always", "timed", "captured"),
     "memory_format": ("contiguous", "channels_last"),
 }
 
@@ -155,11 +155,12 @@ class TrainingSettings:
     augmentation : {"none", "crop", "crop-flip"}
         Change of batches of images in training: none; a shift by up to four pixels (FedAU on SVHN); the same and a
         mirror half of the time (FedAU on CIFAR-10 and CINIC-10). Clients then train one by one.
-    batching : {"auto", "never", "always", "timed"}
+    batching : {"auto", "never", "always", "timed", "captured"}
         Whether clients are trained together in one batched computation; see `fedselect.training.stacks`. ``"timed"``
         lets the first round with two clients or more decide it by the clock, where ``"auto"`` trains one by one and
         need not: the checkpoint keeps the decision, so a run that goes on keeps its bits, and the log says it, so that
-        another run can be told (the two agree within float error, not in bits).
+        another run can be told (the two agree within float error, not in bits). ``"captured"`` is ``"auto"`` whose
+        stacked steps CUDA captures as graphs and replays; it has not been run on a GPU yet, and gains nothing on a CPU.
     memory_format : {"contiguous", "channels_last"}
         How images lie in memory where clients train one by one: channel by channel, or pixel by pixel as PyTorch's
         ``torch.channels_last``. On a CPU the second makes small convolutional networks faster and ResNet-18 slower, and

@@ -8,7 +8,8 @@ stack: on a CPU as many are stacked as fit the cache with their batches (2¹⁹ 
 parameters), on CUDA all. Other models are stacked by ``torch.func.vmap`` on CUDA; on a CPU it costs more than it saves
 (convolutions with one kernel per client become grouped convolutions), but for small models: two layers of 64 with tanh
 take 19 ms for 32, convolutions of digits 43 for 95, but a layer of 784 x 200 takes 93 for 60 (ten clients, ten steps,
-November 2026). ``batching = "always"`` overrides this, and ``"timed"`` measures it in the first round.
+November 2026). ``batching = "always"`` overrides this, ``"timed"`` measures it in the first round, and ``"captured"``
+keeps to it, and lets CUDA capture the steps (`fedselect.training.captured`).
 
 **Padding.** A client's batches are padded to a width that depends on the client alone (the next power of two of its
 samples, at most the batch size); padded rows count 0 in the loss. So the shape of a client's computation does not
@@ -22,6 +23,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import torch
@@ -32,6 +34,7 @@ from torch.nn.functional import pad
 
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
+from fedselect.training.captured import Captured, cuda_graph
 from fedselect.training.losses import Measure, Objective, cross_entropy_loss
 from fedselect.training.models import has_dropout, name_of, trained
 from fedselect.training.settings import TrainingSettings
@@ -220,7 +223,9 @@ def stacking(
     is_tried = closed is None and settings.batching == "timed"
     if not always and (largest < 2 or (closed is None and not cuda and not is_tried)):
         return None
-    gradients = closed or Functional(model, objective.loss)
+    gradients: Gradients = closed or Functional(model, objective.loss)
+    if settings.batching == "captured":
+        gradients = Captured(gradients, partial(cuda_graph, device=device) if cuda else lambda step: step)
     return Stacks(federation, gradients, max(largest, 1), settings.batch_size, device)
 
 
