@@ -153,8 +153,16 @@ class SelectorBase(Stateful):
     n_clients: int | None = None
 
     def __new__(cls, *values: Any, **given: Any) -> Self:
-        """Refuse an argument that there is not, with the name that was meant."""
+        """Refuse arguments that do not fit: one that there is not, with the name that was meant, or one too few."""
         check_keywords(cls.__name__, cls.__init__, given)
+        signature = inspect.signature(cls.__init__)
+        try:
+            if values or given:  # a copy is made without any
+                signature.bind(None, *values, **given)
+        except TypeError as error:
+            parameters = [each.replace(annotation=each.empty) for each in signature.parameters.values()][1:]
+            called = signature.replace(parameters=parameters, return_annotation=signature.empty)
+            raise TypeError(f"{cls.__name__}: {error}; write {cls.__name__}{called}") from None
         return super().__new__(cls)
 
     @classmethod
@@ -345,7 +353,11 @@ def losses(round: RoundContext, clients: NDArray[np.int64], name: str, part: Par
                 f"selector {name!r} asks clients for their validation losses, and nothing was held out of training; "
                 "give the data set a validation_fraction"
             )
-        raise ConfigError(f"selector {name!r} asks clients for their losses, and this round has no probe for them")
+        raise ConfigError(
+            f"selector {name!r} asks clients for their losses, and this round has no probe for them: a model that is "
+            "trained has losses (fedselect run, FedAvg), and rounds without training have none; give your own in "
+            "fedselect.rounds.context(..., probe=lambda clients: losses[clients])"
+        )
     values = np.asarray(probe(clients.tolist()), dtype=np.float64)
     if values.shape != clients.shape or not np.isfinite(values).all():
         raise ConfigError(

@@ -2,17 +2,22 @@
 
 from __future__ import annotations
 
+import copy
 import dataclasses
+import inspect
 import itertools
 import json
 import math
+import re
+from contextlib import nullcontext
 from dataclasses import replace
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from fedselect import rounds, selectors
-from fedselect.availability import AVAILABILITY, Independent
+from fedselect.availability import AVAILABILITY, Independent, ideal
 from fedselect.clock import Clock, ClockSettings, lognormal
 from fedselect.data import digits, synthetic
 from fedselect.errors import ConfigError, DataError
@@ -22,7 +27,8 @@ from fedselect.rounds import simulate
 from fedselect.rounds.engine import solution_record
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors import SELECTORS, FedGS, Points, Uniform
+from fedselect.selectors import E3CS, F3AST, SELECTORS, FedAU, FedGS, Points, Uniform
+from fedselect.selectors.base import SelectorBase
 from fedselect.selectors.fedgs import outweighed
 from graphs import dependency_graph, distances, similarity
 from solvers import MissingBackend, UnknownMethod, method, solve
@@ -479,3 +485,58 @@ def test_a_constructor_is_the_configuration(scratch_registry, federation, restor
     assert built.given == (30, 100, pytest.approx(1.0), None, federation.label_counts.shape, 0.25)
     with pytest.raises(ConfigError, match="option 'importance' must be 'samples' or 'equal'"):
         SELECTORS.build("mine", scenario(federation, 5), importance="most")
+
+
+# -- how each is built ---------------------------------------------------------------------------------------------
+
+#: Selectors of the package by their class, and the row that `own_loop.md` has of each.
+CLASSES = {name: getattr(selectors, name) for name in selectors.__all__}
+CLASSES = {name: each for name, each in CLASSES.items() if isinstance(each, type) and issubclass(each, SelectorBase)}
+PAGE = (Path(__file__).parents[3] / "docs" / "how_to" / "own_loop.md").read_text(encoding="utf-8")
+ROWS = {row[0]: row[1:] for row in re.findall(r"^\| `([A-Z]\w+)\((.*?)\)` \| (.*?) \| (.*?) \| (.*?) \|$", PAGE, re.M)}
+
+
+def test_the_page_has_every_constructor_as_it_is():
+    assert list(ROWS) == list(CLASSES)
+    for name, each in CLASSES.items():
+        known = inspect.signature(each).parameters.values()
+        required = [one for one in known if one.default is one.empty]
+        assert ROWS[name][0] == ", ".join(
+            f"{one.name}=..." if one.kind is one.KEYWORD_ONLY else one.name for one in required
+        )
+        assert ROWS[name][1] == ", ".join(f"`{one.name}`" for one in known if one.default is not one.empty)
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if ROWS[name][2]])
+def test_what_a_federation_does_not_say_is_on_the_page(name):
+    first = ROWS[name][2].strip("`").split(",")[0]
+    with pytest.raises(ConfigError, match=rf"of needs {first}, which a federation does not say"):
+        CLASSES[name].of(digits(n_clients=8), 2)
+
+
+#: What the sentence says of each thing that rounds without training lack.
+LACKING = {"losses": "give your own in fedselect.rounds.context", "updates": "without training has no updates"}
+
+
+@pytest.mark.parametrize("name", [name for name in CLASSES if not ROWS[name][2]])
+def test_a_selector_plays_without_training_unless_the_page_says_what_it_lacks(name):
+    federation, lacking = digits(n_clients=8), ROWS[name][3]
+    played = simulate(CLASSES[name].of(federation, 2), ideal(federation), sizes=federation.sizes, rounds=2)
+    with pytest.raises(ConfigError, match=LACKING.get(lacking, "clock")) if lacking else nullcontext():
+        assert len(list(played)) == 2
+
+
+def test_arguments_that_do_not_fit_are_said_with_the_constructor():
+    with pytest.raises(
+        TypeError, match=r"^FedAU: too many positional .*; write FedAU\(n_clients, \*, cutoff=None, imp"
+    ):
+        FedAU(5, 100)
+    with pytest.raises(
+        TypeError, match=r"^E3CS: missing a required argument: 'n_clients'; write E3CS\(size, n_clients"
+    ):
+        E3CS(5)
+    with pytest.raises(
+        TypeError, match=r"^F3AST: missing a required .*'importance'; write F3AST\(size, \*, importance"
+    ):
+        F3AST(5)
+    assert copy.deepcopy(F3AST(5, importance=np.full(8, 0.125))).size == 5
