@@ -13,7 +13,9 @@ pytest.importorskip("torch")
 pytest.importorskip("pyarrow")
 
 import bounds
+import ca_fed
 import exact_vs_heuristic
+import fedau
 import frontier
 
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
@@ -103,3 +105,35 @@ def test_exclusions():
             assert interval(apart) == pytest.approx((line["difference"], line["half"]), rel=DIGITS)
             assert stats.ttest_1samp(apart, 0).pvalue == pytest.approx(line["p"], rel=DIGITS)
             assert len(apart) == line["splits"]
+
+
+def test_ca_fed():
+    """Table I beside ours, levels and distances to Unbiased, paired by seed."""
+    rows = read_table("ca_fed_results")
+    table = ca_fed.table_one(rows, "clustered", {}).drop(columns="why")  # the reasons look at runs
+    published = read_table("ca_fed_table1").drop(columns="why").fillna({"verdict": ""})
+    pd.testing.assert_frame_equal(table.reset_index(drop=True), published, check_dtype=False, rtol=DIGITS)
+    cells = published.set_index(["measure", "reading", "method"])
+    for reading, part in rows.groupby("reading"):
+        average = part.pivot(index="seed", columns="method", values="time average, logged rounds")
+        assert len(average) == 9
+        apart = average["CA-Fed"] - average["Unbiased"]
+        found = cells.loc[("time average, logged rounds - Unbiased's", reading, "CA-Fed")]
+        assert (apart.mean(), apart.std()) == pytest.approx((found["ours"], found["deviation"]), rel=DIGITS)
+
+
+def test_fedau():
+    """FedAU's leads at tuned and at equal rates, paired by seed."""
+    rows, table = read_table("fedau_results"), read_table("fedau_leads").set_index(["pattern", "method"])
+    same(fedau.leads(rows), "fedau_leads.csv")
+    assert len(table) == 18
+    for (pattern, method), row in table.iterrows():
+        accuracy = rows[rows["pattern"] == pattern].pivot(index="seed", columns="method", values="accuracy")
+        lead = accuracy["FedAU, K = 50"] - accuracy[method]
+        assert interval(lead) == pytest.approx((row["lead"], row["+-"]), rel=DIGITS)
+    equal = read_table("fedau_results_equal_rates")
+    for row in read_table("fedau_leads_equal_rates").to_dict("records"):
+        at = equal[(equal["pattern"] == row["pattern"]) & np.isclose(equal["server rate"], row["server rate"])]
+        accuracy = at.pivot(index="seed", columns="method", values="accuracy")
+        lead = accuracy["FedAU, K = 50"] - accuracy[row["method"]]
+        assert interval(lead) == pytest.approx((row["lead"], row["+-"]), rel=DIGITS)
