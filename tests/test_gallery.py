@@ -128,6 +128,9 @@ def test_every_number_of_the_readme_is_in_the_section_that_it_links_to(files):
     told = re.split(r"^\* ", results, flags=re.MULTILINE)[1:]
     assert len(told) >= 5
     for each in told:
+        if measured := re.match(r"\[[^]]*\]\((docs/benchmarks/\w+\.md)\)", each):  # a page that has a test of its own
+            assert numbers_in(each) <= numbers_in((ROOT / measured[1]).read_text(encoding="utf-8")), each
+            continue
         missing = untold(each, linked(each, files))
         assert not missing, f"{missing} in none of the files of the section that README links to: {each}"
     everywhere = [row for rows in files.values() for row in rows]
