@@ -56,6 +56,18 @@ def read_intervals(path: str | Path, *, origin: str | float | None = None, time_
     on, off = (_seconds(path, rows[name], time_zone) for name in ("on", "off"))
     start = _origin(path, origin, on, time_zone)
     clients = _numbered(path, rows["client"])
+    if (wrong := np.flatnonzero(off <= on)).size:  # said in the file's own words: a date says more than seconds
+        k = wrong[0]
+        raise DataError(
+            f"{path}: row {k + 1}: client {rows['client'][k]} has an interval from {rows['on'][k]} to "
+            f"{rows['off'][k]}; it must end after it begins"
+        )
+    order = np.lexsort((on, clients))
+    late = (clients[order[1:]] == clients[order[:-1]]) & (on[order[1:]] < off[order[:-1]])
+    if late.any():
+        first, second = order[int(late.argmax())], order[int(late.argmax()) + 1]
+        both = " and ".join(f"{rows['on'][k]} to {rows['off'][k]} (row {k + 1})" for k in (first, second))
+        raise DataError(f"{path}: client {rows['client'][first]} has intervals that overlap: {both}")
     try:
         checked = Intervals(clients, on - start, off - start, int(clients.max()) + 1)
     except DataError as error:
@@ -94,10 +106,8 @@ def read_transitions(
     who, at, state = clients[order], times[order], there[order]
     same = who[1:] == who[:-1]
     if (back := np.flatnonzero(same & (at[1:] < at[:-1]))).size:
-        k = back[0]
-        raise DataError(
-            f"{path}: times of a client do not decrease; client {who[k]} has {at[k + 1]:.10g} after {at[k]:.10g}"
-        )
+        before, after = (rows["time"][k] for k in order[back[0] : back[0] + 2])
+        raise DataError(f"{path}: times of a client do not decrease; client {who[back[0]]} has {after} after {before}")
     last = float(at.max()) if end is None else _seconds(path, [end], time_zone)[0]
     until = np.where(np.append(same, False), np.append(at[1:], last), last)
     kept = state & (until > at)

@@ -118,6 +118,8 @@ def facts_of(runs: Iterable[RecordedRun], selectors: Mapping[str, Mapping[str, A
         head.pop("seed", None)
     facts = [(key.replace("_", " "), str(value)) for key, value in head.items()]
     facts += [(section, choice_text(table)) for section, table in config.items()]
+    if selectors is not None and "seed" in config.get("data", {}):
+        facts.append(("split", "the same under every seed: that of the data is its own"))
     facts += [(f"selector {label}", choice_text(table)) for label, table in (selectors or {}).items()]
     versions: dict[str, list[str]] = {}
     for run in runs:

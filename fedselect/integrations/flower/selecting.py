@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 import numpy as np
 from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Message, MessageType, MetricRecord, RecordDict
@@ -20,6 +20,7 @@ from fedselect.errors import ConfigError
 from fedselect.integrations.flower.ending import Ending
 from fedselect.integrations.flower.messages import DROPPED_OUT, LOST, Refused, reason_of
 from fedselect.integrations.flower.roster import Roster
+from fedselect.options import check_choice
 from fedselect.rounds.engine import conclude, decide
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import OfClients
@@ -52,6 +53,7 @@ def select_with(
     identity: str | None = IDENTITY,
     train_loss: str = "train_loss",
     eval_loss: str = "eval_loss",
+    weights: Literal["selector", "strategy"] = "selector",
 ) -> type:
     r"""Make a mixin with which one of Flower's strategies asks a selector which clients train, with which weights.
 
@@ -80,6 +82,9 @@ def select_with(
     train_loss, eval_loss : str
         Metrics that have a client's mean loss in training, which the selector learns, and of the model that it
         received, for selectors that ask for that before they decide.
+    weights : {"selector", "strategy"}
+        Whose weights the strategy averages with. ``"strategy"``: the selector says who trains, and the strategy weighs
+        what comes as it does by itself. ``history`` then has the weights that the selector gave, which are not applied.
 
     Returns
     -------
@@ -92,6 +97,7 @@ def select_with(
         At once, when ``clients`` is no number of clients; in the first round, when no node says which client it is, or
         the selector asks for something that Flower's clients do not send (durations on a clock, say).
     """
+    check_choice("weights", weights, "selector", "strategy")
     given = np.asarray(clients)
     sizes = np.ones(max(int(given), 0), dtype=np.int64) if given.ndim == 0 and given.dtype.kind in "iu" else given
     if sizes.ndim != 1 or not sizes.size or sizes.dtype.kind not in "iu" or (sizes < 1).any():
@@ -105,6 +111,7 @@ def select_with(
         "_seed": seed,
         "_identity": identity,
         "_losses": (train_loss, eval_loss),
+        "_is_weighing": weights == "selector",
     }
     return type("SelectedBy", (_Selected,), settings)
 
@@ -118,6 +125,7 @@ class _Selected(Ending):
     _seed: int
     _identity: str | None
     _losses: tuple[str, str]
+    _is_weighing: bool
 
     def __init__(self, *values: Any, **named: Any) -> None:
         super().__init__(*values, **named)
@@ -224,7 +232,7 @@ class _Selected(Ending):
         self._played.append((decided.available, clients, arrived, applied, None, None))
         self._round += 1
         weighed = self._weighed([came[client] for client in usable], usable, applied[arrived], before)
-        weighted_by = getattr(self, "weighted_by_key", None)
+        weighted_by = getattr(self, "weighted_by_key", None) if self._is_weighing else None
         if weighted_by is not None:
             self.weighted_by_key = WEIGHT
         try:
@@ -232,7 +240,11 @@ class _Selected(Ending):
         finally:
             if weighted_by is not None:
                 self.weighted_by_key = weighted_by
-        if metrics is not None and getattr(self, "train_metrics_aggr_fn", None) is aggregate_metricrecords:
+        if (
+            self._is_weighing
+            and metrics is not None
+            and getattr(self, "train_metrics_aggr_fn", None) is aggregate_metricrecords
+        ):
             metrics.pop(str(weighted_by), None)  # as in Flower's mean, which leaves out what it weighs by
         return self._kept_training(server_round, (arrays, metrics))
 
@@ -263,9 +275,9 @@ class _Selected(Ending):
     ) -> list[Message]:
         """Give the answers the weights that the strategy averages by; learn sizes from those that they had."""
         total = float(weights.sum())
-        if (weights < 0).any():
+        if self._is_weighing and (weights < 0).any():
             raise ConfigError(f"a strategy of Flower's averages with weights from 0; the selection has {weights.min()}")
-        if total == 0.0:
+        if self._is_weighing and total == 0.0:
             return []
         samples_key = getattr(self, "weighted_by_key", "num-examples")
         key = WEIGHT if hasattr(self, "weighted_by_key") else samples_key
@@ -275,8 +287,9 @@ class _Selected(Ending):
                 samples = metrics.get(samples_key)
                 if self._known_sizes is None and isinstance(samples, int | float) and samples >= 1:
                     self._sizes[client] = int(samples)
-                metrics[key] = float(weight)
-            if abs(total - 1.0) > 1e-9:  # further from 1 than the rounding of a sum of weights
+                if self._is_weighing:
+                    metrics[key] = float(weight)
+            if self._is_weighing and abs(total - 1.0) > 1e-9:  # further from 1 than the rounding of a sum of weights
                 for arrays in reply.content.array_records.values():
                     for name, old in before.items():
                         own = arrays[name].numpy()

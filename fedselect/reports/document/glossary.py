@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from fedselect.measures import measures_of, run_measures
@@ -19,12 +20,20 @@ _MEANINGS: dict[str, str] = {
 }
 
 
-def glossary_of(words: Iterable[str]) -> tuple[tuple[str, str], ...]:
-    """Return the words that have an entry among some, with their meanings, each meaning once."""
+#: Meaning by words of captions.
+_CAPTIONED: dict[str, str] = {
+    "3DG": "Data-distribution-dependency graph (FedGS): a node for each client, and an edge between two whose data are "
+    "similar; the more similar, the shorter.",
+}
+
+
+def glossary_of(words: Iterable[str], captions: str = "") -> tuple[tuple[str, str], ...]:
+    """Return the words that have an entry among some, or in captions, with their meanings, each meaning once."""
     used = set(words)
     models = [each.name for each in measures_of("model")]
     found = {
         next((name for name in (each.title, each.name.replace("_", " ")) if name in used), None): each.meaning
         for each in run_measures(models)
     } | {name: meaning for name, meaning in _MEANINGS.items() if name in used}
+    found |= {name: meaning for name, meaning in _CAPTIONED.items() if re.search(rf"\b{name}\b", captions)}
     return tuple((name, meaning) for name, meaning in found.items() if name is not None and meaning)

@@ -226,9 +226,11 @@ class Report:
 
     @property
     def glossary(self) -> tuple[tuple[str, str], ...]:
-        """Words of the tables' headings, and of the first cells of tables of measures, with what they mean."""
+        """Words of the tables' headings, the first cells of tables of measures and captions, with what they mean."""
         headings = [text for table in self.tables for text in table.texts[0]]
-        return glossary_of(headings + [row[0] for table in self.tables if not table.detail for row in table.texts[1:]])
+        cells = [row[0] for table in self.tables if not table.detail for row in table.texts[1:]]
+        captions = [table.caption for table in self.tables] + [picture.caption for picture in self.pictures]
+        return glossary_of(headings + cells, " ".join(captions))
 
 
 def _clean(part: object, *names: str) -> None:

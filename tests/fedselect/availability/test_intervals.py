@@ -104,11 +104,16 @@ def test_pings_last_until_their_timeout(tmp_path):
 @pytest.mark.parametrize(
     ("reader", "text", "says"),
     [
-        (read_intervals, "client,on,off\n0,5,5\n", "client 0 has an interval from 0 to 0 s; it must end"),
+        (read_intervals, "client,on,off\n0,5,5\n", "row 1: client 0 has an interval from 5 to 5; it must end"),
+        (
+            read_intervals,
+            "client,on,off\n0,2026-03-01T08:00:00,2026-03-01T07:54:00\n",
+            "row 1: client 0 has an interval from 2026-03-01T08:00:00 to 2026-03-01T07:54:00; it must end",
+        ),
         (
             read_intervals,
             "client,on,off\n0,1,5\n1,0,9\n0,4,8\n",
-            "client 0 has intervals that overlap: 1 to 5 s and 4 to 8",
+            r"client 0 has intervals that overlap: 1 to 5 \(row 1\) and 4 to 8 \(row 3\)",
         ),
         (read_intervals, "client,on\n0,5\n", "row 1 has no 'off'"),
         (

@@ -427,6 +427,8 @@ def test_comparison_folder_is_reported_under_the_labels_it_was_given(compared):
     assert [table.key for table in report.tables] == ["results", "paired-differences", "course", "runs"]
     assert re.match(r"Least test loss: (even|.*), \d\.\d{3} \(.* under the same seeds: .*2 seeds, ", report.result)
     words = dict(report.glossary)
+    assert words["3DG"].startswith("Data-distribution-dependency graph")  # of a caption
+    assert dict(report.facts)["split"].startswith("the same under every seed")
     assert {"sum of weights", "worst client's accuracy", "late deviation", "difference"} <= set(words)
     assert "wins" not in words  # of the other reports
     assert "cores" in dict(report.facts)["machine"]

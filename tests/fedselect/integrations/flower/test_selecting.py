@@ -134,6 +134,18 @@ def test_nodes_of_this_process_take_a_run_config():
     assert strategy.start(grid, model(START), 1).train_metrics_clientapp[1]["n"] == 32
 
 
+def test_the_strategy_keeps_its_own_weights_where_that_is_asked_for():
+    """By the samples that clients say, whatever the selection's weights are; the metrics are averaged by them, too."""
+    strategy, result = play(Fixed([1, 4], [5.0, -1.0]), weights="strategy")
+    shares = SIZES[[1, 4]] / SIZES[[1, 4]].sum()
+    np.testing.assert_allclose(vector(result.arrays), START + np.array([shares @ [1, 4], 1.0]), rtol=1e-6)
+    assert result.train_metrics_clientapp[1]["train_loss"] == pytest.approx(shares @ [1, 4])
+    assert "selection-weight" not in result.train_metrics_clientapp[1]
+    assert strategy.history.selections.tolist() == [0, 1, 0, 0, 1, 0]
+    with pytest.raises(ConfigError, match="weights must be"):
+        select_with(Uniform(2), N, weights="mine")
+
+
 def test_weights_of_zero_change_nothing_and_negative_ones_are_refused():
     _, result = play(Fixed([1, 4], [0.0, 0.0]))
     assert len(result.arrays) == 0  # of Flower, where no round has a model
