@@ -394,7 +394,7 @@ def test_evaluation_in_batches_is_the_evaluation_of_all(federation, monkeypatch)
         ({"proximal": float("nan")}, "proximal must be a number of at least 0; got nan"),
         ({"projection": 0.0}, "projection must be a positive number; got 0.0"),
         ({"server_rule": "fedprox"}, "there is no server rule 'fedprox' .*fedadam, .*fedavg"),
-        ({"batching": "yes"}, "batching must be 'auto', 'never', 'always' or 'timed'; got 'yes'"),
+        ({"batching": "yes"}, "batching must be 'auto', 'never', 'always', 'timed' or 'captured'; got 'yes'"),
         ({"importance": "loss"}, "importance must be 'samples' or 'equal'; got 'loss'"),
         ({"evaluate_every": 0}, "evaluate_every must be a positive number; got 0"),
         ({"update_limit": 0}, "update_limit must be positive \\(inf for none\\); got 0"),
