@@ -257,7 +257,8 @@ class Run:
     def phase(self, name: str) -> Iterator[None]:
         """Keep, in ``details["phases"]``, the time inside the ``with`` block and what was known at its end.
 
-        Each entry is a dict of ``name``, ``seconds`` (the block's own, without `loading`), ``objective`` and ``bound``.
+        Each entry is a dict of ``name``, ``seconds`` (the block's own, without `loading`), ``objective`` and ``bound``,
+        as the problem that was asked states them.
         Phases stand in the order they begin; a block inside another is a phase of its own.
         """
         entry: dict[str, Any] = {"name": name}
@@ -267,7 +268,7 @@ class Run:
         try:
             yield
         finally:
-            entry |= {"seconds": self.seconds - start, "objective": self.objective, "bound": self.bound}
+            entry |= {"seconds": self.seconds - start, "objective": self.value, "bound": self.value_bound}
 
     def note(self, text: str) -> None:
         """Keep a sentence about what the method did in ``details["notes"]``; the log shows it as it comes."""

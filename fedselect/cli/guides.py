@@ -1,4 +1,4 @@
-"""Command docs: the how-to pages, which are in the wheel, in the terminal."""
+"""Command docs: the how-to pages and those that they refer to, which are in the wheel, in the terminal."""
 
 from __future__ import annotations
 
@@ -16,6 +16,9 @@ from solvers.options import did_you_mean
 #: The pages in an installed package, and in a checkout.
 _PLACES = (Path("guides"), Path("..", "docs", "how_to"))
 
+#: Further pages, in a checkout below ``docs``; in an installed package they are beside the others.
+FURTHER = ("choose.md", "questions.md", "reference/exit_codes.md", "reference/formats.md")
+
 
 def folder() -> Path:
     """Return the folder with the pages."""
@@ -28,7 +31,9 @@ def folder() -> Path:
 
 def pages() -> dict[str, Path]:
     """Return the pages by name."""
-    return {path.stem: path for path in sorted(folder().glob("*.md")) if path.stem != "index"}
+    here = folder()
+    further = [path for name in FURTHER if (path := here.parent / name).is_file()]
+    return {path.stem: path for path in sorted([*here.glob("*.md"), *further]) if path.stem != "index"}
 
 
 def plain(text: str) -> str:
@@ -36,7 +41,8 @@ def plain(text: str) -> str:
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
     text = re.sub(r"```\{code-cell\} python\n:tags: \[remove-(?:cell|input)\]\n.*?```\n*", "", text, flags=re.DOTALL)
     text = re.sub(r"^```\{code-cell\} python\n((?::.*\n)*)\n?", "```python\n", text, flags=re.MULTILINE)
-    text = re.sub(r"\{doc\}`(?:[^`<]*<)?([^`>]*)>?`", lambda found: f"the page {Path(found[1]).name}", text)
+    text = re.sub(r"```\{csv-table\}.*?\n```", "(Here the online page has a table of results.)", text, flags=re.DOTALL)
+    text = re.sub(r"\{doc\}`(?:[^`<]*<)?([^`>]*)>?`", lambda found: _named(Path(found[1])), text)
     return text.strip() + "\n"
 
 
@@ -62,6 +68,13 @@ def docs(
         lines = plain(known[name].read_text(encoding="utf-8")).splitlines()
         first = next((line for line in lines if page.lower() in line.lower()), "")
         print(f"{name:<14} {first.strip()[:100]}")
+
+
+def _named(page: Path) -> str:
+    """Name a page that a text refers to, and say where it is if it is not one of these."""
+    if page.name in pages():
+        return f"the page {page.name}"
+    return f"the page {page.name} ({'examples of the repository' if 'examples' in page.parts else 'online'})"
 
 
 def _title(path: Path) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from pathlib import Path
 
@@ -25,6 +26,7 @@ def told(*words):
 def test_the_list_has_every_page_with_its_title():
     listed = told()
     names = {path.stem for path in (ROOT / "docs" / "how_to").glob("*.md")} - {"index"}
+    names |= {"choose", "questions", "exit_codes", "formats"}
     assert set(guides.pages()) == names
     assert len(names) > 10
     for name in names:
@@ -36,7 +38,7 @@ def test_the_list_has_every_page_with_its_title():
 def test_a_page_is_text_without_marks_of_the_build(name):
     text = told(name)
     assert text.startswith("# ")
-    for mark in ("{code-cell}", "{doc}", ":tags:", "kernelspec", "remove-cell"):
+    for mark in ("{code-cell}", "{csv-table}", "{doc}", ":tags:", "kernelspec", "remove-cell"):
         assert mark not in text
     assert text.count("```") % 2 == 0
 
@@ -50,5 +52,18 @@ def test_a_word_names_the_pages_that_have_it():
 
 def test_the_wheel_has_the_pages_where_the_command_looks():
     built = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["hatch"]["build"]["targets"]
-    assert built["wheel"]["force-include"] == {"docs/how_to": f"fedselect/{guides._PLACES[0]}"}
-    assert "docs/how_to" in built["sdist"]["include"]
+    place = f"fedselect/{guides._PLACES[0]}"
+    further = {f"docs/{name}": f"{place}/{Path(name).name}" for name in guides.FURTHER}
+    assert built["wheel"]["force-include"] == {"docs/how_to": place} | further
+    for name in built["wheel"]["force-include"]:
+        assert any(name.startswith(each) for each in built["sdist"]["include"])
+        assert (ROOT / name).exists()
+
+
+def test_a_page_that_is_not_here_is_said_to_be_online():
+    text = told("certificates") + told("solving") + told("own_solver")
+    named = set(re.findall(r"the page (\w+)(?! \()\b(?! \()", text))
+    assert named
+    assert named <= set(guides.pages())
+    assert "the page formats" in text
+    assert re.search(r"the page \w+ \(online\)", text)

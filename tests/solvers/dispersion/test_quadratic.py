@@ -163,6 +163,16 @@ def test_a_gap_to_stop_at_and_the_log_are_in_its_units():
     assert max(values) < 0  # every one of the shifted problem's is positive
 
 
+@pytest.mark.parametrize("sense", ["max", "min"])
+def test_phases_are_in_its_units(sense):
+    """The last says what the solution says, and the summary whose the bound was."""
+    q = np.random.default_rng(3).integers(-50, 50, (30, 30))
+    solution = solve(DispersionProblem.from_quadratic(q + q.T, 8, sense), "branch-and-bound")
+    last = solution.details["phases"][-1]
+    assert (last["objective"], last["bound"]) == (solution.objective, pytest.approx(solution.bound, rel=1e-12))
+    assert "(the bound)" in solution.summary()
+
+
 def test_a_pool_is_in_its_units():
     rng, members = np.random.default_rng(3), 0
     for sense in ("max", "min"):
