@@ -230,7 +230,8 @@ def _is_union(origin: Any) -> bool:
 def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str:
     """Return ``"; did you mean 'x'?"`` for the known name that was meant by another one, or nothing where none is near.
 
-    It is the name that `solvers.hints.WORDS` has, or the one of most similar letters.
+    It is the name that `solvers.hints.WORDS` has, the only one whose first word it is (``time`` of ``time_limit``), or
+    the one of most similar letters.
 
     Parameters
     ----------
@@ -257,6 +258,9 @@ def did_you_mean(name: object, known: Iterable[str], cutoff: float = 0.6) -> str
     plain = name.lower().replace("_", "").replace("-", "")
     if meant := next((ours for ours in WORDS.get(plain, ()) if ours in known), None):
         return f"; did you mean {meant!r}?"
+    begun = [each for each in known if each.lower().startswith((f"{name.lower()}_", f"{name.lower()}-"))]
+    if len(begun) == 1:
+        return f"; did you mean {begun[0]!r}?"
     by_lower = {each.lower(): each for each in known}
     close = difflib.get_close_matches(name.lower(), by_lower, n=1, cutoff=cutoff)
     return f"; did you mean {by_lower[close[0]]!r}?" if close else ""

@@ -581,7 +581,7 @@ class Solution:
         if slack := self.slack:
             rows.append(("constraints", f"{sum(left <= 0 for left in slack.values())} of {len(slack)} bind"))
         for name, left in slack.items():
-            price = f", price {self.prices[name]:.4g}" if name in self.prices else ""
+            price = f", price {self.prices[name]:.4g}" if self.prices.get(name) else ""  # 0 says nothing
             rows.append((f"  {name}", f"slack {left:.4g}{price}"))
         rows += [
             (f"  without {name}", f"objective {_number(each['objective'])}, bound {_number(each['bound'])}")

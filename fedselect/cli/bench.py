@@ -138,6 +138,8 @@ def _say_rows(table: Any, out: Path, format: str) -> None:
     _print(table)
     for row in table[table["verdict"].isin((*_FAILURES, "refused"))].itertuples():
         say(f"{row.verdict}: {row.method} on {row.instance}, seed {row.seed}: {row.message}")
+    for (method, message), rows in table[table["verdict"] == "missing"].groupby(["method", "message"], sort=False):
+        say(f"missing: {method}, {len(rows)} rows: {message}")
     say(f"benchmark: {out}")
 
 

@@ -223,7 +223,7 @@ def complete_method(ctx: typer.Context, incomplete: str) -> list[str]:
 _argument: Any = partial(typer.Argument, autocompletion=complete_instance, show_default=False)
 #: The formats, for help texts.
 FILES = (
-    "a file: .npz, .txt (MDPLIB), .dat (QAPLIB grey pattern, graph), .tsp, .npy or .csv (distances, points), .qubo, "
+    "a file: .npz or .json (a problem), .txt (MDPLIB), .dat (a graph), .tsp, .npy or .csv (distances, points), .qubo, "
     ".bqm, .cqm, .qplib, .lp or .mps"
 )
 

@@ -61,8 +61,9 @@ def run_benchmark(
     methods : sequence of str, or mapping
         Names as `solvers.solve` takes them; or label → name, or label → (name, options).
     instances : sequence of str or path, or mapping of str to Problem, str, path or callable
-        Problems, functions that make one, files (``.npz`` of `Problem.save`; anything else is read as MDPLIB) or names
-        of the instance library.
+        Problems, functions that make one, files (``.npz`` of `Problem.save`; text of MDPLIB) or names of the instance
+        library. Other files are problems once their reader has made one, such as `solvers.dispersion.read_tsplib`;
+        ``fedselect bench`` picks it by the ending.
     seeds : sequence of int
         Seeds of every method.
     time_limits : sequence of float or None

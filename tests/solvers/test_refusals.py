@@ -201,6 +201,8 @@ def test_line_is_listed_where_it_does_not_refuse():
 
 def test_one_way_to_say_what_was_meant():
     assert did_you_mean("Gredy", ["greedy", "tabu"]) == "; did you mean 'greedy'?"
+    assert did_you_mean("time", ["threads", "time_limit"]) == "; did you mean 'time_limit'?"
+    assert did_you_mean("work", ["work_limit", "work_share", "method"]) == ""  # one of two, who knows which
     assert did_you_mean("xyz", ["greedy"]) == did_you_mean(None, ["greedy"]) == ""
 
 

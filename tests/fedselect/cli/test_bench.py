@@ -132,6 +132,27 @@ def test_an_option_that_is_a_text_stays_one_whatever_it_looks_like(there, call, 
     assert (code, "option 'loud' must be" in errors) == (2, True)
 
 
+PROGRAM = """
+from solvers import method
+from solvers.dispersion import DispersionProblem
+
+@method(DispersionProblem, "asks", kind="heuristic")
+def asks(problem, run, *, command: str = "my-solver"):
+    "Ask a program."
+    return run.execute([command])
+"""
+
+
+def test_a_program_that_is_not_there_is_said_beneath_the_table(there, call, forgetting):
+    (there / "asking.py").write_text(PROGRAM)
+    words = ("dispersion", "--instances", "one.npz", "--seeds", "0-2", "--methods", "greedy", "--no-repeat")
+    words = (*words, "--load", "asking.py")
+    code, out, errors = call("bench", *words, "--variant", "mine=asks command=./no-such", "--out", "d")
+    assert code == 0, errors
+    assert "missing: mine, 3 rows: there is no program './no-such'" in out
+    assert out.count("missing: ") == 1
+
+
 def test_auto_that_is_named_stays_beside_variants(there, call):
     words = (
         "bench",
