@@ -8,6 +8,7 @@ import math
 import shlex
 import sys
 from collections.abc import Mapping
+from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -49,7 +50,10 @@ def bench(
     family: Annotated[str | None, typer.Argument(help=f"One of {', '.join(FAMILIES)}; none with --suite.")] = None,
     instances: Annotated[
         str,
-        typer.Option(help=f"With commas, patterns too: library names, {FILES}. The whole family if left out."),
+        typer.Option(
+            help=f"With commas, patterns too: library names, {FILES}; of a suite, its names. The whole family, or "
+            "suite, if left out."
+        ),
     ] = "*",
     size: Size = None,
     methods: Annotated[
@@ -101,6 +105,8 @@ def bench(
     compared = _ending(compared, family, gap, threads)
     if publish is not None and suite is None:
         raise ConfigError("--publish is for the results of a --suite")
+    if publish is not None and instances != "*":
+        raise ConfigError("--publish is for the results of a whole suite: leave out --instances")
     if jobs == 0:
         raise ConfigError("--jobs must be a number of solves side by side, or -1 for one a core; got 0")
     with progress_bar("solves", 1) as advance, writing(out):
@@ -167,11 +173,11 @@ def _compared(
     if suite is not None:
         from solvers.benchmark.suites import suite as suite_named
 
-        if family is not None or instances != "*" or size is not None:
-            raise ConfigError("a suite has instances of its own: give neither a family nor --instances with --suite")
+        if family is not None or size is not None:
+            raise ConfigError("a suite has instances of its own: give neither a family nor --size with --suite")
         found = suite_named(suite, tier, data)
         chosen = _methods(methods, variant, found.methods) if methods is not None or variant else dict(found.methods)
-        return chosen, dict(found.instances)
+        return chosen, _part_of(found, _parts(instances))
     if tier is not None or data is not None:
         raise ConfigError(f"{'--tier' if tier is not None else '--data'} is for a --suite")
     if family is None:
@@ -184,6 +190,19 @@ def _compared(
         raise ConfigError(f"there is no family {family!r}{hint} (known: {', '.join(families())}); or give --suite")
     _say_missing(family, methods, variant)
     return _methods(methods, variant), _instances(family, instances, size)
+
+
+def _part_of(suite: Any, patterns: list[str]) -> dict[str, Any]:
+    """Instances of a suite that some pattern matches; each pattern must match one."""
+    for pattern in patterns:
+        if not any(fnmatchcase(name, pattern) for name in suite.instances):
+            hint = did_you_mean(pattern, list(suite.instances))
+            raise ConfigError(f"the suite {suite.name!r} has no instance {pattern!r}{hint}")
+    return {
+        name: source
+        for name, source in suite.instances.items()
+        if any(fnmatchcase(name, pattern) for pattern in patterns)
+    }
 
 
 def _say_missing(family: str, methods: str | None, variants: list[str]) -> None:

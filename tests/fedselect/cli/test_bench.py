@@ -246,6 +246,9 @@ def test_a_crash_is_a_line_and_exit_code_3(there, call, forgetting):
         (["dispersion", "--instances", "one.npz", "--methods", "tabu", "--gap", "0.1"], "(tabu) has a bound"),
         (["dispersion", "--instances", "one.npz", "--methods", "tabu", "--threads", "2"], "an option for threads"),
         (["--suite", "convex", "--gap", "0.1"], "a suite's protocol is fixed"),
+        (["--suite", "convex", "--size", "3"], "give neither a family nor --size with --suite"),
+        (["--suite", "tenth", "--instances", "playd-n300-*"], "the suite 'tenth' has no instance 'playd-n300-*'"),
+        (["--suite", "tenth", "--instances", "*-two", "--publish", "p"], "--publish is for the results of a whole"),
         (["dispersion", "--instances", "one.npz", "--format", "yaml"], "--format must be 'text' or 'json'"),
     ],
 )
@@ -262,6 +265,13 @@ def test_bad_input_is_one_sentence_exit_2_and_nothing_written(there, capfd, monk
     sentences = [line for line in errors.strip().splitlines() if not line.endswith(", which executes it")]
     assert len(sentences) == 1
     assert not (there / "c").exists()
+
+
+def test_of_a_suite_some_instances_take_part(there, call):
+    words = ("--suite", "tenth", "--instances", "half-n300-t*,drawn-n300-two", "--methods", "greedy", "--jobs", 1)
+    code, out, errors = call("bench", *words, "--time-limit", "none", "--no-repeat", "--format", "json", "--out", "b")
+    assert code == 0, errors
+    assert sorted(row["instance"] for row in json.loads(out)["rows"]) == ["drawn-n300-two", "half-n300-two"]
 
 
 SLOW = ["bench", "dispersion", "--instances", "one.npz", "--methods", "slow", "--load", "own.py", "--no-repeat"]
