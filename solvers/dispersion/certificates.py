@@ -14,17 +14,20 @@ from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.exact.dispersion import FREE, ONE
 from solvers.certificates.schema import POINT
 from solvers.dispersion.methods.constrained_points import solve_by_prices
-from solvers.dispersion.methods.fixing import Fixing, Terms, fix_by_products, fix_clients
+from solvers.dispersion.methods.fixing import Fixing, Terms, close_rest, fix_by_products, fix_clients
 from solvers.dispersion.methods.points import relaxed as climbed
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import single_threaded_blas
 from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.quadratic import QuadraticProblem
 from solvers.dispersion.relaxations.attainable import Attainable
+from solvers.dispersion.relaxations.dominance import Dominance
+from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation
 from solvers.dispersion.relaxations.fixing import client_bounds
-from solvers.dispersion.relaxations.slice_form import ScaledProblem
-from solvers.dispersion.tree.certificate import CertificateTree, row_prices
+from solvers.dispersion.relaxations.slice_form import ScaledProblem, SliceForm
+from solvers.dispersion.tree.certificate import CertificateTree, NodeForm, row_prices
 from solvers.dispersion.tree.certificate_builder import CertificateBuilder, narrow, on_grain
+from solvers.dispersion.tree.conditional import Conditioned, search_conditioned
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution
 
@@ -128,7 +131,62 @@ class _WrittenFixing(Fixing):
             return None if best is None else 0
         count, raise_by, x = best
         back = 1 / self.scaled.factor
-        fixed = self.tree.fix((diagonal + raise_by) * back, None if raised is None else raised * back, x)
+        raised = None if raised is None else raised * back
+        return self._fixed(self.tree.form((diagonal + raise_by) * back, raised, x, is_curved=True))
+
+    def fix_by_form(
+        self, relaxation: DNNRelaxation, form: SliceForm, unit: float, constant: float, order: Dominance, policy: Policy
+    ) -> int | None:
+        """As `Fixing.fix_by_form`, by the shift that fixes most, and without an order."""
+        target = self.scaled.value(self.tree.target) - constant
+        best: tuple[int, float, Terms] | None = None
+        for shift in policy.fixing_form_shifts:
+            bounds = client_bounds(form.curved, form.linear, self.size, np.full(self.ids.size, shift * unit))
+            if bounds is None:
+                continue
+            self.gap = min(self.gap, (bounds.bound - target) / self.scaled.factor)
+            count = int(np.count_nonzero((bounds.chosen <= target) | (bounds.left_out <= target)))
+            if best is None or count > best[0]:
+                best = count, shift * unit, bounds.x
+        if best is None or best[0] < policy.fixing_least * self.ids.size:
+            return None if best is None else 0
+        return self._fixed(self._form(relaxation, form, best[1], best[2], is_curved=True))
+
+    def search(
+        self,
+        relaxation: DNNRelaxation,
+        form: SliceForm,
+        unit: float,
+        constant: float,
+        most: float,
+        order: Dominance,
+        policy: Policy,
+    ) -> Conditioned:
+        """As `Fixing.search`, without an order, and written down where it ends."""
+        target, shift = self.scaled.value(self.tree.target) - constant, policy.fixing_search_shift * unit
+        most = min(most, policy.certificate_conditioned)
+        found = search_conditioned(form.shifted(shift), target, most, policy.fixing_room, self.run)
+        is_done = found.is_done and self.tree.condition(
+            self._form(relaxation, form, shift, np.clip(relaxation.x, 0.0, 1.0), is_curved=False),
+            policy.certificate_conditioned_pairs,
+        )
+        return replace(found, is_done=is_done, settled=found.settled[:0])
+
+    def _form(self, relaxation: DNNRelaxation, form: SliceForm, shift: float, x: Terms, *, is_curved: bool) -> NodeForm:
+        """Return the form of a relaxation, more concave by ``shift``, as the certificate states it."""
+        cuts, weights, back = relaxation.cuts.cuts, 0.5 * relaxation.cuts.weights, 1 / self.scaled.factor
+        # A cut has (2k + 1) b's here, and the same of s² there, which the multipliers of s - s² make up for.
+        moved = np.bincount(
+            cuts.members.ravel(), ((weights * (2 * cuts.k + 1))[:, None] * cuts.signs).ravel(), relaxation.n
+        )
+        diagonal = form.linear - relaxation.linear + shift + moved
+        return self.tree.form(
+            diagonal * back, relaxation.nonnegative * back, x, (cuts, weights * back), is_curved=is_curved
+        )
+
+    def _fixed(self, form: NodeForm) -> int:
+        """Write a node of a form, and take over what it fixes; return how many."""
+        fixed = self.tree.fix(form)
         self.ids, self.ones = np.flatnonzero(self.tree.start == FREE), np.flatnonzero(self.tree.start == ONE)
         return fixed
 
@@ -143,6 +201,7 @@ def _fix(tree: CertificateTree, solution: Solution, seconds: float) -> None:
     fixing = fix_clients(problem, run, fixing=_WrittenFixing(tree, run))
     if problem.n <= policy.fixing_ratio * problem.size:
         fix_by_products(problem, run, fixing=fixing)
+        close_rest(fixing)
 
 
 def _of_pool(

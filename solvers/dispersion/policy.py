@@ -488,6 +488,11 @@ class Policy:
     #: Clients cubed that relaxations may take where no time limit ends a tree: some ten seconds by the figure above,
     #: and counted, so that the same seed writes the same certificate. A tree that needs more is given up.
     certificate_work: float = 1.5e8
+    #: Entries of inverses that a conditioned search may take for it to be written down, and pairs of clients that the
+    #: tangents of what is written may have together: the one file takes some 60 ns for each. 2026-11-28, played rounds
+    #: of 300 to 1 000 clients: 3e7 to 7e8 entries, and 5e7 to 4e8 pairs.
+    certificate_conditioned: float = 1e9
+    certificate_conditioned_pairs: float = 5e8
     #: Parts of the time after which a tree is given up, to leave some for a certificate of one leaf, and after which
     #: that is cut short, to leave some for reading it: reading takes a third of the time it took to write.
     certificate_time_share: float = 0.55

@@ -296,9 +296,8 @@ def _fix_by_products(work: Work) -> bool:
         return True
     with work.run.phase("multipliers of products"):
         fixing = fix_by_products(work.part, work.part_run, work.policy)
-    if not work.run.recording:  # a certificate does not hold what it fixes
-        with work.run.phase("cuts and conditioning"):
-            close_rest(fixing, work.policy)
+    with work.run.phase("cuts and conditioning"):
+        close_rest(fixing, work.policy)
     work.run.details["fixed"] += work.part.n - fixing.ids.size
     if fixing.ids.size < work.part.n and not (fixing.is_decided or work.run.proved):
         work.part, work.part_run = fixing.part()
@@ -463,8 +462,7 @@ MATRIX_STAGES = (
         "quadratic fixing applies, at least one in {fixing_ratio} is chosen, and more than {fixing_few} clients are "
         "left",
         "a short search on these, then the multipliers of products with quadratic fixing, again on the rest; up to "
-        "{fixing_closed} clients, and where no certificate is wanted, then cuts and a search that conditions their "
-        "form",
+        "{fixing_closed} clients then cuts and a search that conditions their form",
         _has_products,
         _fix_by_products,
         "fixing_time_share",

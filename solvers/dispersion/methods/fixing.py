@@ -23,7 +23,7 @@ from solvers.dispersion.relaxations.low_rank import LowRankRelaxation
 from solvers.dispersion.relaxations.side_prices import SidePrices
 from solvers.dispersion.relaxations.slice_form import ScaledProblem, SliceForm
 from solvers.dispersion.subproblem import SubproblemRun
-from solvers.dispersion.tree.conditional import search_conditioned
+from solvers.dispersion.tree.conditional import Conditioned, search_conditioned
 from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP
@@ -135,6 +135,29 @@ class Fixing:
         whole = quadratic if raised is None else quadratic + raised
         bounds = union_of_shifts(self, whole, linear, diagonal, constant, policy)
         return None if bounds is None else self.fix(bounds, constant)
+
+    def fix_by_form(
+        self, relaxation: DNNRelaxation, form: SliceForm, unit: float, constant: float, order: Dominance, policy: Policy
+    ) -> int | None:
+        """Fix by the form of a relaxation; return how many, none where they are few, None where it bounds nothing."""
+        bounds = _shifted_bounds(self, form, unit, constant, policy)
+        if bounds is None:
+            return None
+        return self.fix(bounds.ordered(order.pairs), constant, policy.fixing_least * self.ids.size)
+
+    def search(
+        self,
+        relaxation: DNNRelaxation,
+        form: SliceForm,
+        unit: float,
+        constant: float,
+        most: float,
+        order: Dominance,
+        policy: Policy,
+    ) -> Conditioned:
+        """Search below the form of a relaxation by conditioning it, up to so many entries of inverses."""
+        shifted = form.shifted(policy.fixing_search_shift * unit)
+        return search_conditioned(shifted, self.target(constant), most, policy.fixing_room, self.run, order)
 
     def settle(self, settled: NDArray[np.int64]) -> int:
         """Fix clients left, given by twice their places, and one more where they are chosen; return how many."""
@@ -382,12 +405,10 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
         fixing.round(np.clip(relaxation.x, 0.0, 1.0))
         form = relaxation.form()
         unit = float(np.abs(quadratic).max())
-        bounds = _shifted_bounds(fixing, form, unit, constant, policy)
-        if bounds is None:
-            return
-        bounds = bounds.ordered(order.pairs)
         before, ones = fixing.ids, fixing.ones
-        fixed = fixing.fix(bounds, constant, policy.fixing_least * before.size)
+        fixed = fixing.fix_by_form(relaxation, form, unit, constant, order, policy)
+        if fixed is None:
+            return
         since += 1
         if fixing.gap < policy.fixing_fall * least:
             least, since = fixing.gap, 0
@@ -403,8 +424,7 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
         most = min(part * spent - searched, _entries_within(run, until, policy))
         if not fixed and made > 2 * policy.fixing_chunk and most > policy.fixing_iteration * relaxation.n**3:
             tried = fixing.gap if has_halved else tried
-            shifted = form.shifted(policy.fixing_search_shift * unit)
-            found = search_conditioned(shifted, fixing.target(constant), most, policy.fixing_room, run, order)
+            found = fixing.search(relaxation, form, unit, constant, most, order, policy)
             searched += found.entries
             run.details["conditioned"] = run.details.get("conditioned", 0) + found.nodes
             run.spend(policy.conditioning_work * found.entries)

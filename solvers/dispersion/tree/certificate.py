@@ -36,12 +36,16 @@ from solvers.dispersion.relaxations.slice_form import SliceForm
 from solvers.dispersion.relaxations.stopping import StoppingRule, tighten
 from solvers.dispersion.relaxations.uniform_shift import top_eigenvalue
 from solvers.dispersion.tree.certificate_builder import BITS, CertificateBuilder, Nodes, on_grain
+from solvers.dispersion.tree.conditional import inverse_on_slice
 from solvers.dispersion.tree.rlt_log import left_by_rlt, with_rlt
 from solvers.dispersion.tree.side_rows import SideRows
 from solvers.solution import OPTIMALITY_GAP
 
 #: A goal that nothing reaches: every selection is evaluated.
 UNREACHABLE_GOAL = -(1 << 61)
+
+#: Weight of the stronger side where conditioning branches, beside the weaker one's.
+_BOTH = 0.1
 
 _NO_PAIRS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 
@@ -73,6 +77,64 @@ class _Node(NamedTuple):
     tangent: Linearisation
     point: NDArray[np.int64]
     prices: NDArray[np.int64]
+
+
+@dataclass(frozen=True)
+class Conditioning:
+    """The unconstrained maximum of a concave form over some clients whose shares have a sum: where nothing else counts.
+
+    It decides where to branch, and proves nothing.
+
+    Attributes
+    ----------
+    who : (k,) ndarray of int
+        The clients.
+    inverse : (k, k) ndarray
+        Of the form's negative matrix on the slice.
+    y, value : (k,) ndarray and float
+        The maximiser, and the maximum.
+    """
+
+    who: NDArray[np.int64]
+    inverse: NDArray[np.float64]
+    y: NDArray[np.float64]
+    value: float
+
+    @classmethod
+    def of(
+        cls, matrix: NDArray[np.float64], linear: NDArray[np.float64], size: int, constant: float
+    ) -> Conditioning | None:
+        """Return that of all clients; None where the numbers are out of range."""
+        found = inverse_on_slice(matrix, linear, size)
+        if found is None:
+            return None
+        inverse, y = found
+        return cls(np.arange(y.size), inverse, y, constant + float(linear @ y + y @ matrix @ y))
+
+    @np.errstate(all="ignore")  # what is not finite closes nothing
+    def fixed(self, place: int, value: int) -> Conditioning:
+        """Return that of the other clients where this one's share is ``value``."""
+        row, away = self.inverse[place], value - self.y[place]
+        rest = np.delete(np.arange(self.y.size), place)
+        y = self.y + row * (away / row[place])
+        inverse = self.inverse - np.outer(row, row / row[place])
+        return Conditioning(self.who[rest], inverse[np.ix_(rest, rest)], y[rest], self.value - away**2 / row[place])
+
+    @np.errstate(all="ignore")
+    def branch(self, goal: float) -> tuple[int, int]:
+        """Return the place of the client to branch on, and the side that is closed first."""
+        variance = np.maximum(self.inverse.diagonal(), 1e-300)
+        without, having = self.y**2 / variance, (1 - self.y) ** 2 / variance
+        weaker, stronger = np.minimum(without, having), np.maximum(without, having)
+        spare = self.value - goal
+        if (weaker >= spare).any():  # neither side is left
+            gain = weaker
+        elif (stronger >= spare).any():
+            gain = stronger
+        else:
+            gain = weaker * (1 + _BOTH * stronger / spare)
+        place = int(np.argmax(gain))
+        return place, int(having[place] > without[place])
 
 
 class CertificateTree:
@@ -141,29 +203,40 @@ class CertificateTree:
         """Write a tree that proves the target; False where it was given up."""
         return self.is_closed or self._visit(self.origin, self.start.copy(), None, None, ())
 
-    def fix(self, diagonal: NDArray[np.float64], raised: NDArray[np.float64] | None, x: NDArray[np.float64]) -> int:
-        """Write a node whose curved form fixes clients for the tree, unless it fixes none; return how many.
+    def form(
+        self,
+        diagonal: NDArray[np.float64],
+        raised: NDArray[np.float64] | None,
+        x: NDArray[np.float64],
+        cuts: tuple[Cuts, NDArray[np.float64]] | None = None,
+        *,
+        is_curved: bool,
+    ) -> NodeForm:
+        """Return a form over the clients that are free.
 
-        Multipliers are of the free clients: of the diagonal, and halves of those of their products; x is a point near
-        the best one.
+        Multipliers are of the free clients: of the diagonal, halves of those of their products, and those of cuts; x is
+        a point near the best one.
         """
-        state, size = self.start, self.problem.size
-        ids, ones = np.flatnonzero(state == FREE), np.flatnonzero(state == ONE)
+        ids, ones = np.flatnonzero(self.start == FREE), np.flatnonzero(self.start == ONE)
         first, second = np.triu_indices(ids.size, 1)
         held = None if raised is None else (np.column_stack([first, second]), 2 * raised[first, second])
-        index, whole = self.builder.form(ones, ids, diagonal, held)
-        checked = CheckedForm(whole, _NO_PAIRS, POINT, is_curved=True)
-        y = np.zeros(state.size)
+        index, whole = self.builder.form(ones, ids, diagonal, held, cuts=cuts)
+        checked = CheckedForm(whole, _NO_PAIRS, POINT, is_curved=is_curved)
+        y = np.zeros(self.start.size)
         y[ids] = x
-        form = NodeForm(index, checked, whole.matrix.astype(np.float64), whole.linear.astype(np.float64), _NO_PAIRS, y)
-        found = self._tangent(state, form, y)
+        return NodeForm(index, checked, whole.matrix.astype(np.float64), whole.linear.astype(np.float64), _NO_PAIRS, y)
+
+    def fix(self, form: NodeForm) -> int:
+        """Write a node whose curved form fixes clients for the tree, unless it fixes none; return how many."""
+        state, size = self.start, self.problem.size
+        found = self._tangent(state, form, form.point)
         left = fixed(found.tangent, state, size, self.goal)
         if left is not None and not self.sides.is_empty:
             left = self.sides.consequences(left)
         changed = np.flatnonzero(state == FREE) if left is None else np.flatnonzero(left != state)
         if changed.size:
-            self.builder.curved.add(index)
-            self.written += sum(part.size for part in self.builder.forms[index])
+            self.builder.curved.add(form.index)
+            self.written += sum(part.size for part in self.builder.forms[form.index])
             number, client = len(self.nodes), int(changed[0])
             is_closed = left is None or decided(self.data, left) is not None
             self._write(self.origin, -1 if is_closed else client, form, found)
@@ -172,6 +245,59 @@ class CertificateTree:
                 self.start = left
                 self.origin = 2 * number + int(left[client] == ONE)
         return int(changed.size)
+
+    def condition(self, form: NodeForm, most: float) -> bool:
+        """Write a search below a form over the free clients; False, and nothing is written, where it takes too much.
+
+        Where nothing is closed yet a node holds no multipliers, and branches on the client whom conditioning would fix,
+        or on the one whose weaker side gains most. What is dropped is closed by a tangent of the form near that side's
+        centre. See `solvers.dispersion.kernels.conditioning`.
+
+        Parameters
+        ----------
+        form : NodeForm
+            Of the clients that are free, and of no others.
+        most : float
+            Pairs of clients that the tangents have together, at most: the time of a checker.
+        """
+        whole, written, begun = form.checked.form, self.written, len(self.nodes)
+        numbers = sum(part.size for part in self.builder.forms[form.index])
+        limit = written + min(self.most - written - numbers, most / max(form.ids.size, 1))
+        root = Conditioning.of(form.matrix, form.linear, whole.open, float(whole.constant))
+        stack = [] if root is None else [(self.origin, self.start.copy(), root)]
+        is_done = root is not None
+        while stack and is_done:
+            origin, state, node = stack.pop()
+            if decided(self.data, state) is not None or self._is_closed_by(origin, state, form, node):
+                continue
+            place, side = node.branch(float(self.goal))
+            client, number = int(form.ids[node.who[place]]), len(self.nodes)
+            self._write(origin, client)
+            for value in (1 - side, side):  # what is likely closed comes first off the stack
+                child = state.copy()
+                child[client] = ONE if value else ZERO
+                stack.append((2 * number + value, child, node.fixed(place, value)))
+            is_done = self.written <= limit and not self.expired()
+        if not is_done:
+            del self.nodes[begun:], self.charges[begun:]
+            self.written = written
+            return False
+        self.written += numbers
+        self.is_closed = True
+        return True
+
+    def _is_closed_by(self, origin: int, state: NDArray[np.int8], form: NodeForm, node: Conditioning) -> bool:
+        """Write the tangent at a node's centre where its maximum is no more than the goal; return whether it closes."""
+        if not (node.value <= self.goal and np.isfinite(node.y).all()):
+            return False
+        y = np.zeros(state.size)
+        y[form.ids] = state[form.ids] == ONE
+        y[form.ids[node.who]] = np.clip(node.y, 0.0, 1.0)
+        found = self._tangent(state, form, y)
+        if found.tangent.closes(state, self.problem.size, self.goal):
+            self._write(origin, -1, form, found)
+            return True
+        return False
 
     def root(self, seconds: float = math.inf) -> float:
         """Write one node, the best tangent that so many seconds allow, and return its bound.
@@ -312,7 +438,7 @@ class CertificateTree:
         points = np.zeros((1, 0), dtype=np.int64) if found is None else found.point[None]
         self.nodes.append((-1 if form is None else form.index, np.array([origin]), np.array([client]), points))
         self.charges.append(np.zeros(len(self.sides.limits), np.int64) if found is None else found.prices)
-        self.written += 2 + points.size
+        self.written += 3 + points.size
 
     # -- bounds --------------------------------------------------------------------------------------------------
 

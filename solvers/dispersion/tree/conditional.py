@@ -70,20 +70,10 @@ def search_conditioned(
     """
     n, m = form.linear.size, form.size
     nothing = Conditioned(False, 0, 0, np.zeros(n, dtype=np.int64), np.zeros(0, dtype=np.int64))
-    means = form.curved.mean(axis=1)
-    matrix = means[:, None] + means - form.curved
-    matrix -= means.mean()
-    along = _ALONG * float(np.abs(form.curved).max())
-    matrix += along
-    try:
-        inverse = np.linalg.inv(matrix)
-    except np.linalg.LinAlgError:
+    started = inverse_on_slice(form.curved, form.linear, m)
+    if started is None:
         return nothing
-    inverse = (inverse + inverse.T) / 2 - 1 / (along * n * n)
-    gradient = form.linear + (2 * m / n) * (form.curved.sum(axis=1))
-    centre = m / n + inverse @ gradient / 2
-    if not (np.isfinite(centre).all() and inverse.diagonal().min() > 0):
-        return nothing
+    inverse, centre = started
     best, trail = np.zeros(n, dtype=np.int8), np.zeros(n + 1, dtype=np.int64)
     kernel = load("conditioning", run)
     lists = Order.empty(n)
@@ -94,3 +84,28 @@ def search_conditioned(
     scratch = (np.ascontiguousarray(inverse), centre, target, int(most), best, trail, np.empty(room))
     how, nodes, entries, settled = kernel.explore(*arrays, m, form.margin, unit, lists, *scratch)
     return Conditioned(how == kernel.DONE, int(nodes), int(entries), best.astype(np.int64), trail[:settled])
+
+
+def inverse_on_slice(
+    curved: NDArray[np.float64], linear: NDArray[np.float64], size: int
+) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
+    """Return the inverse of ``-curved`` on the slice, and the maximiser of the form there, as rounding leaves them.
+
+    None where it is not definite, or the numbers are out of range.
+    """
+    n = linear.size
+    means = curved.mean(axis=1)
+    matrix = means[:, None] + means - curved
+    matrix -= means.mean()
+    along = _ALONG * float(np.abs(curved).max())
+    matrix += along
+    try:
+        inverse = np.linalg.inv(matrix)
+    except np.linalg.LinAlgError:
+        return None
+    inverse = (inverse + inverse.T) / 2 - 1 / (along * n * n)
+    gradient = linear + (2 * size / n) * (curved.sum(axis=1))
+    centre = size / n + inverse @ gradient / 2
+    if not (np.isfinite(centre).all() and inverse.diagonal().min() > 0):
+        return None
+    return inverse, centre

@@ -13,8 +13,11 @@ from solvers import solve
 from solvers.benchmark.rounds import Round
 from solvers.certificates import check, check_certificate
 from solvers.certificates.exact.concave import curvatures, largest_of
+from solvers.certificates.schema import POINT
 from solvers.dispersion import DispersionProblem, certificates
 from solvers.dispersion.policy import Policy
+from solvers.dispersion.relaxations.cuts import Cuts
+from solvers.dispersion.tree.certificate import CertificateTree
 from tests.solvers.certificates.test_soundness import every_branch, integers, refused, second
 from tests.solvers.certificates.test_two_checkers import first
 from tests.thoroughly import few_of
@@ -279,3 +282,73 @@ def exact_best(problem):
     h = problem.distances.astype(np.int64).tolist()
     chosen = itertools.combinations(range(problem.n), problem.size)
     return max(2 * sum(h[i][j] for i, j in itertools.combinations(each, 2)) for each in chosen)
+
+
+def written_below_one_form(problem, rng, target):
+    """A search that conditions one form of all clients, with any multipliers of products and cuts, written down."""
+    n, scale = problem.n, float(problem.distances.max())
+    raised = np.triu(rng.random((n, n)) * (rng.random((n, n)) < 0.3), 1) * scale / 40
+    members = np.argsort(rng.random((3, n)), axis=1)[:, :3]
+    cuts = Cuts.of(members, rng.choice([-1, 1], size=(3, 3)), rng.integers(0, 2, 3), n)
+    weights = rng.random(3) * scale / 40
+    moved = np.zeros((n, n))
+    for own, signs, weight in zip(members, cuts.signs, weights, strict=True):
+        moved[np.ix_(own, own)] += weight * np.outer(signs[:3], signs[:3])
+    whole = problem.distances + raised + raised.T + moved
+    middle = np.eye(n) - 1 / n
+    diagonal = np.full(n, np.linalg.eigvalsh(middle @ whole @ middle)[-1] + scale * 10.0 ** rng.uniform(-3, -1))
+    tree = CertificateTree(problem, target, lambda: False)
+    form = tree.form(diagonal, raised + raised.T, np.full(n, problem.size / n), (cuts, weights), is_curved=False)
+    assert not tree.condition(form, 0)
+    assert not tree.nodes
+    assert tree.condition(form, 10**6)
+    return tree.certificate(target)
+
+
+@pytest.mark.parametrize("seed", few_of(range(20), 2))
+def test_a_conditioned_search_proves_what_is_true_alone(seed, asserted):
+    """Against enumeration, in both checkers, with goals above the optimum and below it; and without one of its ends."""
+    rng = np.random.default_rng(seed)
+    true, false, several = asserted(4), asserted(2), asserted(2)
+    for above in (-0.02, 1e-6, 0.01) * 2:
+        n = int(rng.integers(7, 11))
+        points = rng.normal(size=(n, 3))
+        h = np.rint(np.linalg.norm(points[:, None] - points, axis=2) * 2 ** int(rng.integers(6, 20)))
+        problem = DispersionProblem(h, size=int(rng.integers(2, n - 1)))
+        best = exact_best(problem)
+        target = best * (1 + above)
+        certificate = written_below_one_form(problem, rng, target)
+        if target < best:
+            refused(problem, certificate, "claims")
+            false()
+            continue
+        assert best <= check(problem, certificate) == second(problem, certificate) <= target
+        true()
+        ends = np.flatnonzero(certificate.arrays["form"] >= 0)
+        if ends.size < 2:
+            continue
+        several()
+        last, points = int(ends[-1]), certificate.arrays["point"].reshape(n, -1)
+        kept = {name: np.delete(certificate.arrays[name], last) for name in ("origin", "client", "form")}
+        origin = kept["origin"].astype(np.int64)
+        kept["origin"] = np.where(origin >= 2 * last, origin - 2, origin)
+        kept["point"] = np.delete(points, -1, axis=1).ravel()
+        refused(problem, with_arrays(certificate, **kept), "missing|claims|below|node")
+        middle = np.full_like(points, POINT * problem.size // n)
+        middle[0] += POINT * problem.size - middle.sum(axis=0)
+        blunt = with_arrays(certificate, point=middle.ravel())
+        for found in first(problem, blunt), second(problem, blunt):
+            assert not isinstance(found, float) or found >= best
+
+
+@pytest.mark.thorough
+def test_a_played_round_is_closed_by_conditioning_for_both():
+    """The trees do not end below what multipliers of products leave of it in the work that they may take."""
+    problem = Round(300, "1", "played")()
+    solution = solve(problem, certificate=True)
+    certificate = solution.certificate
+    assert solution.status == "optimal"
+    assert check(problem, certificate) == second(problem, certificate) <= certificate.bound
+    assert certificate.bound <= solution.objective + problem.tolerance_at(solution.objective)
+    last = np.flatnonzero(certificate.arrays["form"] == certificate.arrays["form"].max())
+    assert last.size > 10  # tangents of one form
