@@ -202,9 +202,7 @@ class Fixing:
 
     def whole(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the decision of all clients, given that of those left."""
-        found = np.zeros(self.problem.n, dtype=np.int64)
-        found[self.ones], found[self.ids] = 1, x
-        return found
+        return _among(self.problem.n, self.ids, self.ones, x)
 
     def order(self) -> Dominance:
         """Return which clients that are left a best selection contains wherever it contains which others.
@@ -239,7 +237,13 @@ class Fixing:
 
         most = float(np.abs(problem.costs).max()) + 2 * w * problem.diameter * k
         slack = problem.rounding + few.rounding + 8 * (k + 4) * problem.size * _EPS * most
-        inner = SubproblemRun(few, self.run, slack, map_back=self._known_or_whole, outside=self.outside)
+
+        def map_back(x: NDArray[np.int64]) -> NDArray[np.int64]:
+            """The incumbent where limits of the part are rounded outwards too far."""
+            found = _among(problem.n, ids, ones, x)  # a search of the part may go on when more are fixed
+            return found if self.sides is None or problem.violation(found) == 0 else incumbent(self.run)
+
+        inner = SubproblemRun(few, self.run, slack, map_back=map_back, outside=self.outside)
         best = incumbent(self.run)
         if best[ones].all() and best[ids].sum() == self.size and few.violation(best[ids]) == 0:
             inner.offer(best[ids])
@@ -264,11 +268,6 @@ class Fixing:
         pairs = self.sides.among(self.ids, self.ones).pairs
         rest = replace(left, rows=tuple(row for row in left.rows if row.kind != "conflict"))
         return rest.arguments() | {"conflicts": pairs.tolist()}
-
-    def _known_or_whole(self, x: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the decision of all clients; the incumbent where limits of the part are rounded outwards too far."""
-        found = self.whole(x)
-        return found if self.sides is None or self.problem.violation(found) == 0 else incumbent(self.run)
 
     @property
     def value(self) -> float:
@@ -371,6 +370,13 @@ def _raise_products(
             break
         gap = now
     return relaxation
+
+
+def _among(n: int, ids: NDArray[np.int64], ones: NDArray[np.int64], x: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return the decision of n clients, given that of ``ids``, beside ``ones``."""
+    found = np.zeros(n, dtype=np.int64)
+    found[ones], found[ids] = 1, x
+    return found
 
 
 def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:

@@ -420,3 +420,20 @@ def test_auto_proves_rounds_under_side_constraints(kind):
     assert found.details["fixed"] > 100
     assert set(found.prices) == {row.name for row in problem.constraints.rows}
     assert problem.violation(found.x) == 0
+
+
+def test_a_search_of_the_rest_goes_on_when_more_clients_are_fixed():
+    """What it finds later is the same selection of all clients, whoever is left by then."""
+    rng = np.random.default_rng(5)
+    h = np.triu(rng.random((20, 20)), 1)
+    problem = DispersionProblem(h + h.T, rng.random(20), size=6)
+    run = Run(problem, "test", None, 0)
+    run.offer(np.repeat([1, 0], [6, 14]))
+    fixing = Fixing(problem, run)
+    fixing.settle(np.array([2 * 3, 2 * 0 + 1]))  # client 3 is left out, client 0 chosen
+    few, inner = fixing.part()
+    fixing.settle(np.array([2 * 1, 2 * 2 + 1]))
+    brute_force(few, inner)
+    assert run.x[[0, 3]].tolist() == [1, 0]
+    assert problem.objective(run.x) == pytest.approx(few.objective(inner.x))
+    assert np.array_equal(np.delete(run.x, [0, 3]), inner.x)
