@@ -9,7 +9,7 @@ import pandas as pd
 import pytest
 
 import ca_fed
-from study import main, run_study
+from study import Trial, main, run_study
 from tests.fedselect.data import test_images
 
 TINY = ca_fed.Scale(rounds=3, seeds=(12,), local=(0.05,), server=(0.5,))
@@ -58,6 +58,13 @@ def test_mnist_runs_in_the_same_study(tmp_path, monkeypatch):
     assert runs.loc[("code", "Unbiased"), "local rate"] == 0.05  # the scripts do not have it
     table = pd.read_csv(tmp_path / "quick-swapped-mnist" / "table1.csv").set_index(["measure", "reading", "method"])
     assert table.loc[("maximum", "paper", "F3AST"), "paper"] == 64.91
+
+
+def test_rates_that_were_tried_are_kept():
+    trials = [Trial(("paper", "CA-Fed"), {"learning_rate": 0.1, "server_learning_rate": 1.0}, 150, (-0.75, -0.77))]
+    (row,) = ca_fed.tried(trials).to_dict("records")
+    assert row.pop("mean accuracy") == pytest.approx(76.0)
+    assert row == {"reading": "paper", "method": "CA-Fed", "local rate": 0.1, "server rate": 1.0}
 
 
 def test_classes_are_those_of_each_reading():

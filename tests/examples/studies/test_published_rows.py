@@ -17,6 +17,7 @@ import ca_fed
 import exact_vs_heuristic
 import fedau
 import frontier
+import objectives_and_distances
 
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
 
@@ -40,9 +41,10 @@ def interval(values):
     return values.mean(), stats.t.ppf(0.975, len(values) - 1) * values.std(ddof=1) / np.sqrt(len(values))
 
 
-def same(table, file):
-    """Assert that a study's own function gives the published table."""
-    pd.testing.assert_frame_equal(table, pd.read_csv(GALLERY / file), check_dtype=False, rtol=DIGITS, atol=1e-12)
+def same(table, file, **empty):
+    """Assert that a study's own function gives the published table; ``empty`` is what stands in empty cells."""
+    published = pd.read_csv(GALLERY / file).fillna(empty)
+    pd.testing.assert_frame_equal(table, published, check_dtype=False, rtol=DIGITS, atol=1e-12)
 
 
 def test_frontier():
@@ -107,13 +109,15 @@ def test_exclusions():
             assert len(apart) == line["splits"]
 
 
-def test_ca_fed():
+@pytest.mark.parametrize(("label", "readings"), [("", 4), ("_corner", 2)])
+def test_ca_fed(label, readings):
     """Table I beside ours, levels and distances to Unbiased, paired by seed."""
-    rows = read_table("ca_fed_results")
+    rows = read_table(f"ca_fed{label}_results")
     table = ca_fed.table_one(rows, "clustered", {}).drop(columns="why")  # the reasons look at runs
-    published = read_table("ca_fed_table1").drop(columns="why").fillna({"verdict": ""})
+    published = read_table(f"ca_fed{label}_table1").drop(columns="why").fillna({"verdict": ""})
     pd.testing.assert_frame_equal(table.reset_index(drop=True), published, check_dtype=False, rtol=DIGITS)
     cells = published.set_index(["measure", "reading", "method"])
+    assert rows["reading"].nunique() == readings
     for reading, part in rows.groupby("reading"):
         average = part.pivot(index="seed", columns="method", values="time average, logged rounds")
         assert len(average) == 9
@@ -137,3 +141,19 @@ def test_fedau():
         accuracy = at.pivot(index="seed", columns="method", values="accuracy")
         lead = accuracy["FedAU, K = 50"] - accuracy[row["method"]]
         assert interval(lead) == pytest.approx((row["lead"], row["+-"]), rel=DIGITS)
+
+
+def test_errors_of_one_round():
+    """Coverage beside dispersion on the 3DG, in per cent of a random selection's error, in every cell."""
+    rows, table = read("objectives_and_distances_errors_errors"), read_table("objectives_and_distances_errors_errors")
+    table["concentration"] = table["concentration"].astype(str)
+    columns = ["data", "concentration", "available", "selected"]
+    pd.testing.assert_frame_equal(objectives_and_distances.of_errors(rows), table, check_dtype=False, rtol=DIGITS)
+    assert set(rows["split"]) == set(objectives_and_distances.AGAIN.errors.splits)
+    rows = rows[rows["distances"].isin(["", "3DG"])]
+    error = rows.groupby([*columns, "split", "objective"])["error"].mean().unstack()
+    apart = 100 * (error["coverage"] - error["dispersion"]) / error["random"]
+    for row in table.to_dict("records"):
+        values = apart.loc[tuple(row[name] for name in columns)]
+        assert len(values) == row["splits"] == 10
+        assert interval(values) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
