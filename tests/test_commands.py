@@ -117,6 +117,9 @@ def checkout(tmp_path):
     for name in ("tests", "Makefile", "pyproject.toml"):
         (tmp_path / name).symlink_to(ROOT / name)
     shutil.copytree(ROOT / "examples", tmp_path / "examples")
+    for folder in ("gallery", "get_started"):
+        (tmp_path / "docs" / folder).mkdir(parents=True)
+    shutil.copy(ROOT / "docs" / "gallery" / "home.py", tmp_path / "docs" / "gallery")  # it writes beside itself
     demo = tmp_path / "examples" / "demo.toml"
     text = demo.read_text(encoding="utf-8")
     for key, value in SMALL.items():
