@@ -14,6 +14,7 @@ pytest.importorskip("pyarrow")
 
 import bounds
 import ca_fed
+import e3cs
 import exact_vs_heuristic
 import fedau
 import frontier
@@ -157,3 +158,14 @@ def test_errors_of_one_round():
         values = apart.loc[tuple(row[name] for name in columns)]
         assert len(values) == row["splits"] == 10
         assert interval(values) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
+
+
+def test_e3cs_draws():
+    """The exact draw less the paper's, paired by seed."""
+    rows, table = read("e3cs_draws_runs"), read_table("e3cs_draws_effects").fillna({"verdict": ""})
+    same(e3cs.draw_effects(rows, e3cs.BOTH_DRAWS.margin), "e3cs_draws_effects.csv", verdict="")
+    for row in table.to_dict("records"):
+        part = rows[rows["partition"] == row["partition"]].pivot(index="seed", columns="draw", values=row["measure"])
+        assert len(part) == row["seeds"]
+        apart = part["madow"] - part["successive"]
+        assert interval(apart) == pytest.approx((row["difference"], row["+-"]), rel=DIGITS)
