@@ -268,6 +268,8 @@ def _fix(work: Work) -> bool:
         while moves > 0 and not run.expired and (done := search.advance(moves)):
             moves -= done
         fixing = fix_clients(problem, run, policy)
+        if _is_far(run, policy) and _search_far(run, search, policy):
+            fixing = fix_clients(problem, run, policy)
     run.details["fixed"] = problem.n - fixing.ids.size
     if run.proved or run.expired:
         if memory is not None:
@@ -276,6 +278,25 @@ def _fix(work: Work) -> bool:
     if fixing.ids.size < problem.n:
         work.part, work.part_run = fixing.part()
     return False
+
+
+def _is_far(run: Run, policy: Policy) -> bool:
+    """Whether the bound is so far away that trees would be busy with it, and better selections are worth a search."""
+    return (
+        run.objective is not None
+        and run.bound is not None
+        and relative_gap(run.objective, run.bound) > policy.far_search_gap
+    )
+
+
+def _search_far(run: Run, search: HybridSearch, policy: Policy) -> bool:
+    """Go on with a memetic search for some of the time; return whether it found a better selection."""
+    known, moves = run.objective, policy.far_search_moves
+    until = (1 - policy.far_search_time_share) * run.remaining
+    search.cross()
+    while moves > 0 and run.remaining > until and (done := search.advance(moves)):
+        moves -= done
+    return run.objective != known
 
 
 def _search_a_little(work: Work, most: float) -> bool:
@@ -444,7 +465,8 @@ MATRIX_STAGES = (
     Stage(
         "quadratic fixing",
         "there are {few_clients} to {fixing_largest:,} clients, where a certificate is wanted to {fixing_certified:,}",
-        "low-rank multipliers and one matrix inverse, which leave out or choose clients for good; again on the rest",
+        "low-rank multipliers and one matrix inverse, which leave out or choose clients for good; again on the rest; "
+        "where the bound stays more than {far_search_gap:.0%} away, a search for better selections",
         _can_be_fixed,
         _fix,
     ),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import types
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
@@ -31,6 +32,17 @@ def test_auto_keeps_to_its_time_and_is_no_worse_than_local_search():
     solution = solve(problem, time_limit=1.0)
     assert solution.objective >= solve(problem, "local-search").objective
     assert solution.bound >= solution.objective
+
+
+@pytest.mark.thorough
+def test_a_search_goes_on_where_the_bound_stays_far_away():
+    Q = np.triu(np.random.default_rng(2).integers(-50, 51, (400, 400))).astype(float)
+    problem = DispersionProblem.from_quadratic(Q, 40, sense="max")
+    found = [
+        solve(problem, work_limit=4e5, policy=replace(DEFAULT_POLICY, far_search_gap=gap)).objective
+        for gap in (DEFAULT_POLICY.far_search_gap, np.inf)
+    ]
+    assert found[0] > found[1]  # 11839, which is what `memetic` finds, and 11777
 
 
 @pytest.mark.parametrize(
