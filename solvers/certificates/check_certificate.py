@@ -59,7 +59,8 @@ def read(path, form, most):
     need(len(arrays) == len(members), f"{path!r} names an array twice")
     header = json.loads(arrays.pop("header")[3])
     if header["format"] != form:
-        raise ValueError(f"{path!r} has the format {header['format']!r:.80}, not {form!r} (the problem comes first)")
+        hint = "the problem comes first; 'fedselect instances export SOLUTION.npz PROBLEM.npz' writes a solution's"
+        raise ValueError(f"{path!r} has the format {header['format']!r:.80}, not {form!r} ({hint})")
     return header, dict(sorted(arrays.items()))
 
 

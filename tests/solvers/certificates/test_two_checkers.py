@@ -13,7 +13,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from solvers import instances
+from solvers import instances, solve
 from solvers.certificates import Certificate, CertificateError, check, check_certificate, problem_digest
 from solvers.certificates.exact.concave import FORM, Rounded, WholeForm, part_of
 from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, CheckedForm
@@ -175,8 +175,15 @@ def test_it_runs_by_itself(tmp_path):
 def test_files_that_are_missing_or_swapped_are_not_refused_proofs(tmp_path, capsys):
     name = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
     problem, good = instances.load(name).save(tmp_path / "p.npz"), ledger.certificate(name).save(tmp_path / "c.npz")
-    swapped, none = "c.npz' has the format 'solvers-certificate/1', not 'solvers-problem/1'", tmp_path / "none.npz"
-    for given, other, said in ((problem, none, "none.npz"), (none, good, "none.npz"), (good, problem, swapped)):
+    solution, none = solve(instances.load(name), "greedy").save(tmp_path / "s.npz"), tmp_path / "none.npz"
+    swapped = "c.npz' has the format 'solvers-certificate/1', not 'solvers-problem/1'"
+    exported = "s.npz' has the format 'solvers-solution/1', not 'solvers-problem/1' (the problem comes first; 'fed"
+    for given, other, said in (
+        (problem, none, "none.npz"),
+        (none, good, "none.npz"),
+        (good, problem, swapped),
+        (solution, good, exported),
+    ):
         assert check_certificate.main([str(given), str(other)]) == 2
         found = capsys.readouterr().out
         assert found.startswith("a file cannot be read: ")
