@@ -81,7 +81,9 @@ def bench(
     publish: Annotated[Path | None, typer.Option(help="Folder for the suite's results and the page of them.")] = None,
     qoblib: Annotated[Path | None, typer.Option(help="CSV file for the rows as a submission to QOBLIB.")] = None,
     jobs: Annotated[int, typer.Option(help="Solves side by side; -1: one a core.")] = 1,
-    backend: Annotated[str | None, typer.Option(help="joblib backend; loky if left out.")] = None,
+    backend: Annotated[
+        str | None, typer.Option(help="What carries --jobs 2 or more: 'ray', or one of joblib's.")
+    ] = None,
     load: Load = [],  # noqa: B006
     repeat: Annotated[bool, typer.Option(help="Solve finished rows twice, to see that the seed decides.")] = True,
     grace: Annotated[float, typer.Option(help="Seconds beyond its limit after which a method is ended.")] = 5.0,

@@ -20,6 +20,7 @@ from typing import Any, TypeVar
 
 from solvers.benchmark.child import IDLE_SECONDS, Request
 from solvers.errors import BenchmarkError
+from solvers.options import did_you_mean
 
 Result = TypeVar("Result")
 
@@ -294,10 +295,17 @@ class JobRunner:
 
         if jobs == 0:
             raise error("jobs must be a positive number, -1 for every core, or None; got 0")
+        if jobs == 1 and backend not in (None, "sequential"):  # joblib would run a loop here, and not say so
+            raise error(f"backend {backend!r} carries two jobs or more, and one runs here; give jobs=2 (--jobs 2), say")
         self.error, self.wave, self.streams, self.backend = error, wave, True, backend
         options = {"n_jobs": jobs, "backend": backend, "batch_size": 1}
         try:
             register_backend(backend)
+        except ValueError as reason:
+            raise error(str(reason)) from reason
+        except ImportError as reason:
+            raise error(f"joblib cannot use the backend {backend!r}: {reason}") from reason
+        try:
             try:
                 self.parallel = joblib.Parallel(**options, return_as="generator_unordered")
             except ValueError:  # multiprocessing, and Ray, return lists; anything else fails once more
@@ -342,15 +350,23 @@ def _nothing() -> None:
 
 
 def register_backend(name: str | None) -> None:
-    """Make the backend "ray" known to joblib; other names need nothing.
+    """Make the backend "ray" known to joblib; other names must be known to it.
 
     Raises
     ------
     ImportError
         When Ray is not installed.
     ValueError
-        When nothing answers where ``RAY_ADDRESS`` says that a cluster is. Ray itself would try for some minutes.
+        When there is no such backend, or nothing answers where ``RAY_ADDRESS`` says that a cluster is. Ray itself
+        would try for some minutes.
     """
+    from joblib.parallel import BACKENDS, EXTERNAL_BACKENDS
+
+    known = sorted({*BACKENDS, *EXTERNAL_BACKENDS, "ray"})
+    if isinstance(name, str) and name not in known:
+        raise ValueError(
+            f"joblib cannot use the backend {name!r}: it accepts {', '.join(known)}{did_you_mean(name, known)}"
+        )
     if name == "ray":
         from ray.util.joblib import register_ray
 

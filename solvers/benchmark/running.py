@@ -75,7 +75,8 @@ def run_benchmark(
         Solves side by side, as joblib counts them (-1: every core); loky gives each its share of the cores. ``None``
         takes what the surrounding ``joblib.parallel_config`` says.
     backend : str, optional
-        A joblib backend, or "ray"; ``loky`` unless a surrounding ``joblib.parallel_config`` says otherwise.
+        A joblib backend, or "ray", for two jobs or more; ``loky`` unless a surrounding ``joblib.parallel_config`` says
+        otherwise.
     best_known : mapping of str to float, optional
         Best objective known from elsewhere, by instance; the library's own where it is left out.
     repeat : bool

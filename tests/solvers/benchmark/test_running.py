@@ -257,6 +257,13 @@ def test_a_runner_gives_every_result_whether_the_backend_streams_or_not(jobs, ba
     assert sorted(runner.run(pow, [(k, 2) for k in range(5)])) == [0, 1, 4, 9, 16]
 
 
+def test_a_backend_that_would_carry_nothing_is_refused():
+    with pytest.raises(BenchmarkError, match=r"backend 'ray' carries two jobs or more, and one runs here; give jobs=2"):
+        JobRunner(1, "ray")
+    with pytest.raises(BenchmarkError, match=r"accepts dask, loky, .*ray.*threading; did you mean 'threading'\?"):
+        JobRunner(2, "threadin")
+
+
 def test_rows_of_a_verdict_can_be_solved_again(tmp_path):
     arguments = {"methods": ["absent", "best"], "instances": picks(1), "out": tmp_path / "c", "warm_up": 0}
     run_benchmark(**arguments)
