@@ -42,7 +42,12 @@ def plain(text: str) -> str:
     text = re.sub(r"```\{code-cell\} python\n:tags: \[remove-(?:cell|input)\]\n.*?```\n*", "", text, flags=re.DOTALL)
     text = re.sub(r"^```\{code-cell\} python\n((?::.*\n)*)\n?", "```python\n", text, flags=re.MULTILINE)
     text = re.sub(r"```\{csv-table\}.*?\n```", "(Here the online page has a table of results.)", text, flags=re.DOTALL)
-    text = re.sub(r"\{doc\}`(?:[^`<]*<)?([^`>]*)>?`", lambda found: _named(Path(found[1])), text)
+    text = re.sub(
+        r"\{doc\}`([^`<]+?)\s*<([^`>]*)>`", lambda found: f"{found[1]} ({_named(Path(found[2]), ', ')})", text
+    )
+    text = re.sub(r"(\A|[.?!]\*{0,2}\s+|\n\n)?\{doc\}`([^`]*)`", _in_sentence, text)
+    text = re.sub(r"\{(?:ref|term)\}`([^`<]+?)\s*<[^`>]*>`|\{term\}`([^`]*)`", r"\1\2", text)
+    text = re.sub(r"\{ref\}`([^`]*)`", lambda found: f'"{found[1].replace("-", " ").capitalize()}"', text)
     return text.strip() + "\n"
 
 
@@ -70,11 +75,19 @@ def docs(
         print(f"{name:<14} {first.strip()[:100]}")
 
 
-def _named(page: Path) -> str:
+def _in_sentence(found: re.Match[str]) -> str:
+    """Name a page that a text refers to without words of its own, where a sentence begins with a capital."""
+    named = _named(Path(found[2]))
+    return named if found[1] is None else found[1] + named[0].upper() + named[1:]
+
+
+def _named(page: Path, apart: str = " (") -> str:
     """Name a page that a text refers to, and say where it is if it is not one of these."""
-    if page.name in pages():
-        return f"the page {page.name}"
-    return f"the page {page.name} ({'examples of the repository' if 'examples' in page.parts else 'online'})"
+    name = page.parent.name if page.name == "index" and page.parent.name else page.name
+    if name in pages() and "examples" not in page.parts:  # an example may be called as a page is
+        return f"the page {name}"
+    place = "examples of the repository" if "examples" in page.parts else "online"
+    return f"the page {name}{apart}{place}{')' if apart == ' (' else ''}"
 
 
 def _title(path: Path) -> str:

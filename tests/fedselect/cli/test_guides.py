@@ -38,7 +38,17 @@ def test_the_list_has_every_page_with_its_title():
 def test_a_page_is_text_without_marks_of_the_build(name):
     text = told(name)
     assert text.startswith("# ")
-    for mark in ("{code-cell}", "{csv-table}", "{doc}", ":tags:", "kernelspec", "remove-cell"):
+    for mark in (
+        "{code-cell}",
+        "{csv-table}",
+        "{doc}",
+        "{ref}",
+        "{term}",
+        "The the ",
+        ":tags:",
+        "kernelspec",
+        "remove-cell",
+    ):
         assert mark not in text
     assert text.count("```") % 2 == 0
 
@@ -67,3 +77,20 @@ def test_a_page_that_is_not_here_is_said_to_be_online():
     assert named <= set(guides.pages())
     assert "the page formats" in text
     assert re.search(r"the page \w+ \(online\)", text)
+
+
+@pytest.mark.parametrize(
+    ("written", "read"),
+    [
+        ("The {doc}`tables <../benchmarks/index>` have both.", "The tables (the page benchmarks, online) have both."),
+        ("a {doc}`federation <own_data>`, too", "a federation (the page own_data), too"),
+        (
+            "So it is. {doc}`../choose` and {doc}`flower` say it.",
+            "So it is. The page choose and the page flower say it.",
+        ),
+        ("{doc}`../examples/own_loop` is one", "The page own_loop (examples of the repository) is one"),
+        ("see {ref}`what-can-go-wrong` on a {term}`3DG`", 'see "What can go wrong" on a 3DG'),
+    ],
+)
+def test_a_link_is_read_in_its_sentence(written, read):
+    assert guides.plain(written) == read + "\n"
