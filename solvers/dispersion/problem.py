@@ -743,6 +743,11 @@ def selection_size(value: Any, n: int) -> int:
     """Return the number of clients to choose from n, or raise a sentence."""
     if value is None:
         raise InvalidProblem(f"size is missing: say how many of the {n} clients to choose, as in size={min(n, 10)}")
+    if isinstance(value, tuple | list | range):
+        raise InvalidProblem(
+            f"size must be an integer; got {value!r} (a least and a largest number are taken by "
+            "DispersionProblem.from_quadratic(weight * distances - np.diag(costs), size=(least, largest)))"
+        )
     size = integer(value, "size")
     if not 1 <= size <= n:
         raise InvalidProblem(f"size must lie between 1 and the number of clients, {n}; got {size}")

@@ -1,6 +1,7 @@
 """What a person mistypes is refused in one sentence, before anything runs."""
 
 import math
+import re
 from typing import Annotated, Literal
 
 import numpy as np
@@ -228,3 +229,16 @@ def test_a_method_may_return_ids_and_nothing_that_is_no_decision(scratch_registr
     else:
         with pytest.raises(InvalidAnswer, match=f"method 'listing' returned no decision .*{sentence}"):
             solve(problem, "listing")
+
+
+def test_a_range_of_sizes_is_sent_where_it_is_taken():
+    h, costs = np.abs(np.subtract.outer(np.arange(6.0), np.arange(6.0))), np.arange(6.0)
+    with pytest.raises(InvalidProblem) as refused:
+        DispersionProblem(h, costs, size=(2, 3), weight=0.5)
+    told = re.search(
+        r"taken by DispersionProblem\.from_quadratic\((.*), size=\(least, largest\)\)\)", str(refused.value)
+    )
+    stated = eval(told[1], {"np": np, "weight": 0.5, "distances": h, "costs": costs})
+    free = solve(DispersionProblem.from_quadratic(stated, size=(2, 3)))
+    fixed = [solve(DispersionProblem(h, costs, size=m, weight=0.5)).objective for m in (2, 3)]
+    assert free.objective == pytest.approx(max(fixed))
