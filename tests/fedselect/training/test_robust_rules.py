@@ -89,3 +89,14 @@ def test_a_share_of_half_or_more_is_a_sentence():
     for name in ("trimmed-mean", "krum", "multikrum", "closest"):
         with pytest.raises(ConfigError, match="liars"):
             TrainingSettings(server_rule=name, server_rule_options={"liars": 0.5})
+
+
+def test_the_share_counts_among_those_that_return_rounded_down():
+    updates = torch.ones(8, 3)
+    updates[:2] = 1000
+    few, enough = (
+        SERVER_RULES.build("trimmed-mean", liars=liars).change(list(range(8)), [0.125] * 8, updates, 0.1)
+        for liars in (0.2, 0.25)
+    )
+    assert float(few.min()) > 100
+    assert float(enough.max()) == 1
