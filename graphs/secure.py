@@ -505,7 +505,7 @@ def secure_similarity(
     cost: how many of the 1 307 504 ways to spread 15 samples over 10 labels agree with it (fewest and
     median of 20 clients), and the F1 of the 3DG's edges (`edge_scores`; 50 clients, preset
     ``"reference"``, labels from a Dirichlet distribution of concentration 0.2, or two for each client)
-    against those of the exact similarities. ``python tests/benchmarks/bench_secure.py``, 2026-11-22:
+    against those of the exact similarities. ``python tests/benchmarks/bench_secure.py``, 2026-11-28:
 
     =============  ======  =======  =======  =============  ==============
     fraction_bits  noise   fewest   median   F1, Dirichlet  F1, two labels
@@ -516,14 +516,15 @@ def secure_similarity(
     4              0       288      10 786   0.971          1.000
     3              0       4 214    43 708   0.936          1.000
     30             0.0001  276      1 250    1.000          1.000
-    30             0.001   2 910    12 529   0.997          1.000
-    30             0.01    33 389   121 232  0.976          0.548
-    30             0.03    117 154  359 019  0.974          0.544
+    30             0.001   2 910    12 529   0.998          1.000
+    30             0.01    33 389   121 232  0.984          0.883
+    30             0.03    117 154  359 019  0.965          0.758
     =============  ======  =======  =======  =============  ==============
 
     Where many similarities are exactly 0, noise near the threshold (0.01) turns them into edges; an
-    ``epsilon`` above four times the noise removes those again. Neither is a guarantee: several products of one client
-    together say more than one, and a party that colludes subtracts its own half of the noise.
+    ``epsilon`` of four times the noise removes those again, and true edges that are weaker. Neither is a guarantee:
+    several products of one client together say more than one, and a party that colludes subtracts its own half of the
+    noise. No cosine is negative where no feature is: noise below 0 is cut off.
     """
     choice("kind", kind, ("cosine", "dot"), ProtocolError)
     if fraction_bits is None:
@@ -541,7 +542,8 @@ def secure_similarity(
         matrix[i, j] = matrix[j, i] = integer / 4**fraction_bits
     if kind == "cosine":
         # The encoded vectors' lengths are 1 only to rounding.
-        np.clip(matrix, -1.0, 1.0, out=matrix)
+        # No cosine of counts is negative. A graph scales from the least similarity: noise must not be that.
+        np.clip(matrix, -1.0 if vectors.min(initial=0.0) < 0 else 0.0, 1.0, out=matrix)
     return SecureSimilarity(matrix, fraction_bits, transcript)
 
 

@@ -521,7 +521,7 @@ def graph_of(
         cost = {"messages": MESSAGES_A_PAIR * pairs, "numbers": sum(found.transcript.sent.values())}
         h = distances(dependency_graph(found.matrix, preset=graph, epsilon=epsilon))
         truth = adjacency(_oracle(scenario, "labels"), graph)
-        _warn_of_edges(edges, truth, noise)
+        _warn_of_edges(edges, truth, noise, epsilon)
     else:
         h = distances(dependency_graph(_oracle(scenario, features), preset=graph, epsilon=epsilon))
     return {
@@ -552,12 +552,12 @@ def _masked(scenario: Scenario, name: str, noise: float, fraction_bits: int | No
 _EDGES_KEPT = 0.9
 
 
-def _warn_of_edges(edges: NDArray[np.bool_], exact: NDArray[np.bool_], noise: float) -> None:
+def _warn_of_edges(edges: NDArray[np.bool_], exact: NDArray[np.bool_], noise: float, epsilon: float | None) -> None:
     """Log a warning where noise or rounding leaves another graph."""
     scores = edge_scores(edges, exact)
     if scores.f1 < _EDGES_KEPT:
         mend = f"; epsilon = {4 * noise:g}, four times the noise, removes edges that are noise alone"
-        mend = mend if 0 < 4 * noise < 1 else ""
+        mend = mend if 0 < 4 * noise < 1 and (epsilon or 0.0) < 4 * noise else ""
         said = (
             f"the private graph has {scores.predicted} edges, the exact one {scores.true}, {scores.true_positives} of "
             f"them common (F1 {scores.f1:.2f}){mend}"

@@ -193,6 +193,8 @@ def test_noise_on_the_secure_graph_is_repeatable_and_the_record_says_what_is_lef
     assert unharmed["f1"] == 1
     (warning,) = warned  # once, of the noisy ones
     assert f"(F1 {note['f1']:.2f}); epsilon = 0.4, four times the noise, removes edges that" in warning
+    SELECTORS.build(name, world, features="secure", noise=0.1, epsilon=0.9)
+    assert "four times" not in warned[1]  # the advice was followed
 
 
 def test_the_page_draws_the_graph_that_the_selector_used(tmp_path, monkeypatch):
