@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from solvers.checks import integer, number, vector
 from solvers.errors import Contradiction, InvalidProblem
 from solvers.feasible_set import FREE, ONE, ZERO
-from solvers.labels import Labels, aligned, labels_of
+from solvers.labels import Labels, aligned, labels_of, where_ids_are
 from solvers.options import AtLeast
 
 #: Largest uses of a budget that squares and quotients by other data are computed with, without under- or overflow.
@@ -439,7 +439,7 @@ def _ids(value: Any, what: str) -> tuple[int, ...]:
     if array.size == 0:
         return ()
     if array.ndim != 1 or array.dtype.kind not in "iu":
-        raise InvalidProblem(f"{what} must be ids of clients, whole numbers; got {value!r:.80}")
+        raise InvalidProblem(f"{what} must be ids of clients, whole numbers; got {value!r:.80}{where_ids_are(array)}")
     ids, counts = np.unique(array, return_counts=True)
     if (counts > 1).any():
         raise InvalidProblem(f"{what} must be different; client {ids[counts > 1][0]} stands twice")

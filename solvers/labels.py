@@ -6,7 +6,7 @@ import sys
 from typing import Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidProblem
 
@@ -84,3 +84,14 @@ def square(value: ArrayLike, name: str) -> tuple[Any, Labels | None]:
         other = next(label for label in (*columns, *labels) if (label in columns) != (label in labels))
         raise InvalidProblem(f"rows and columns of {name} have other labels: {other!r} is not in both")
     return value[list(labels)], labels  # type: ignore[call-overload,index]
+
+
+def where_ids_are(given: NDArray[Any]) -> str:
+    """Return how ids are found, for the sentence that refuses names where ids are taken; nothing for other values."""
+    name = next((each for each in given.ravel().tolist() if isinstance(each, str)), None)
+    if name is None:
+        return ""
+    return (
+        f" (an id is the client's place: names.index({name!r}), or frame.index.get_indexer([{name!r}, ...]) of a "
+        "table; in a problem with clients, what stands at that place of them)"
+    )

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from solvers.certificates import Certificate
 from solvers.errors import InvalidAnswer, InvalidOption
+from solvers.labels import where_ids_are
 from solvers.problem import Problem, certified
 from solvers.program import execute
 from solvers.search.pool import Incumbents, Pool, PoolMember, PoolRequest
@@ -579,6 +580,8 @@ def decision_of_ids(problem: Any, start: NDArray[Any]) -> NDArray[Any]:
     """
     if getattr(problem, "fillers", 0) and start.ndim == 1 and start.shape != (problem.n,):
         return problem.completed(start)
+    if hasattr(problem, "n") and start.ndim == 1 and (hint := where_ids_are(start)):
+        raise InvalidOption(f"it takes ids of clients, whole numbers; got {start.tolist()!r:.80}{hint}")
     if not hasattr(problem, "n") or start.ndim != 1 or start.dtype.kind not in "iu":
         return start
     size = getattr(problem, "size", None)

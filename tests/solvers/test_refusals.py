@@ -9,6 +9,7 @@ import pytest
 
 from solvers import InvalidAnswer, InvalidOption, InvalidProblem, UnknownMethod, method, methods, registry, solve
 from solvers.allocation import AllocationProblem
+from solvers.constraints import Quota
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
 from solvers.options import Above, AtLeast, did_you_mean, matches
 from solvers.registry import Registry, find
@@ -242,3 +243,15 @@ def test_a_range_of_sizes_is_sent_where_it_is_taken():
     free = solve(DispersionProblem.from_quadratic(stated, size=(2, 3)))
     fixed = [solve(DispersionProblem(h, costs, size=m, weight=0.5)).objective for m in (2, 3)]
     assert free.objective == pytest.approx(max(fixed))
+
+
+def test_names_where_ids_are_taken_are_told_where_ids_are():
+    h, names = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0))), ["a", "b", "c"]
+    hint = r"\(an id is the client's place: names\.index\('c'\), or frame\.index\.get_indexer\(\['c', \.\.\.\]\) of"
+    with pytest.raises(InvalidProblem, match=r"include must be ids of clients, whole numbers; got \['c'\] " + hint):
+        DispersionProblem(h, size=2, names=names, include=["c"])
+    with pytest.raises(InvalidProblem, match=hint):
+        Quota(["c"], at_least=1)
+    with pytest.raises(InvalidOption, match=r"it takes ids of clients, whole numbers; got \['c', 'a'\] " + hint):
+        solve(DispersionProblem(h, size=2, names=names), start=["c", "a"])
+    assert solve(DispersionProblem(h, size=2, names=names, include=[names.index("b")])).selected_names[0] in ("a", "b")
