@@ -140,6 +140,8 @@ def solve(
 ) -> None:
     """Solve one instance with one method, and print the decision's value beside its bound; of several, a line each.
 
+    A .qubo file is minimised; to maximise, negate its values.
+
     Exit codes: 0 a decision was found (with --require-proof: and proved optimal); 2 bad input; 3 the problem is proved
     infeasible; 4 not proved, and --require-proof was given, or --require-certificate and the certificate proves less;
     5 nothing was found in time; 130 interrupted, with what was found so far printed all the same. With --target: 0 a
