@@ -569,6 +569,8 @@ class Solution:
         if report := self.certificate_report:
             weaker = report.get("distance", 0.0)
             said = f"{_number(report.get('bound'))}" + (f" ({weaker:.4g} weaker than the bound)" if weaker > 0 else "")
+            if absolute is not None and weaker > max(absolute, self.problem.tolerance_at(float(self.bound or 0.0))):
+                said += "; with more time solvers.certificate_writers.with_certificate(solution) may prove the bound"
             rows.append(("certificate", f"none: {report['none']}" if "none" in report else f"proves {said}"))
         if self.pool or self.pool_bound is not None:
             count = f"{len(self.pool)} selection{'' if len(self.pool) == 1 else 's'}"
