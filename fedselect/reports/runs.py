@@ -6,6 +6,7 @@ import io
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -421,11 +422,18 @@ def known_columns(names: Sequence[str], known: Sequence[str]) -> list[str]:
 
 def results_table(means: pd.DataFrame, columns: Sequence[str] = ()) -> Table:
     """Tabulate the results of `fedselect.experiments.Comparison.means`, one row per selector: these columns, or all."""
-    caption = (
-        "Means over seeds, ± standard deviation. Gaps are relative to the mean |objective| of a run. No schedule of as "
-        "many selections a round reaches less than the variance in hindsight, availability known."
-    )
-    return _selectors_table("results", caption, means, columns)
+    table = _selectors_table("results", "", means, columns)
+    heads = {each.heading for each in table.columns}
+    about = {each.name: each.title for each in known_run_measures(means)}
+    spread = ", ± standard deviation" if any("±" in text for row in table.texts[1:] for text in row) else ""
+    said = [f"Means over seeds{spread}."]
+    if heads & {about.get("mean_gap"), about.get("max_gap")}:
+        said.append("Gaps are relative to the mean |objective| of a run.")
+    if about.get("least_count_variance") in heads:
+        said.append(
+            "No schedule of as many selections a round reaches less than the variance in hindsight, availability known."
+        )
+    return replace(table, caption=" ".join(said))
 
 
 def less_needed(means: pd.DataFrame) -> list[str]:

@@ -454,6 +454,15 @@ def test_results_are_the_means_of_the_summaries(compared):
     assert table.rows[1][3] == number(np.mean(losses), "{:.3f}", np.std(losses, ddof=1))
 
 
+def test_the_caption_says_what_the_chosen_columns_need(compared):
+    whole = read_report(compared).tables[0].caption
+    assert all(each in whole for each in ("± standard deviation", "Gaps are relative", "in hindsight"))
+    few = read_report(compared, columns=["count_variance"]).tables[0]
+    assert few.caption == "Means over seeds."
+    assert "±" not in " ".join(few.texts[1])
+    assert "Gaps are" in read_report(compared, columns=["mean_gap"]).tables[0].caption
+
+
 def test_differences_are_paired_by_seed_and_sums_of_weights_that_differ_are_said(copy):
     """Worked out run by run; the weights of one selector are then made a tenth."""
     runs = {label: sorted(copy.glob(f"{label}-*-s?")) for label in ("fedgs", "uniform")}
