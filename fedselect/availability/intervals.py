@@ -242,8 +242,12 @@ def picked(intervals: Recorded, n_clients: int, pick: Pick, seed: int) -> Record
     who, on, off = intervals
     found = int(who.max(initial=-1)) + 1
     if found < n_clients or (pick == "exact" and found != n_clients):
-        more = "" if found < n_clients else '; pick = "first" or "random" takes some of them'
-        raise ConfigError(f"the file has {found} clients, the federation {n_clients}{more}")
+        more = '; pick = "first" or "random" takes some of them'
+        if found < n_clients:
+            last = f"a row of client {n_clients - 1}, after the run if it is never there"
+            more = f"; clients count from 0: give data.n_clients = {found}, or {last}"
+        known = f"{found} client{'s' if found != 1 else ''}"
+        raise ConfigError(f"the file has {known}, the federation {n_clients}{more}")
     kept = np.arange(n_clients)
     if pick == "random":
         kept = generator(seed, "profile", 2).choice(found, n_clients, replace=False)

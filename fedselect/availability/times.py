@@ -108,7 +108,7 @@ def read_transitions(
     if (back := np.flatnonzero(same & (at[1:] < at[:-1]))).size:
         before, after = (rows["time"][k] for k in order[back[0] : back[0] + 2])
         raise DataError(f"{path}: times of a client do not decrease; client {who[back[0]]} has {after} after {before}")
-    last = float(at.max()) if end is None else _seconds(path, [end], time_zone)[0]
+    last = float(at.max()) if end is None else _seconds(path, [end], time_zone, "end")[0]
     until = np.where(np.append(same, False), np.append(at[1:], last), last)
     kept = state & (until > at)
     start = _origin(path, origin, times, time_zone)
@@ -286,7 +286,7 @@ def _flash(path: str | Path, client: str, messages: str, time_zone: str) -> list
     lines = [line.split("\t") for line in messages.replace("\0", "").splitlines() if line.strip()]
     if wrong := [line for line in lines if len(line) != 2]:
         raise DataError(f"{path}: a message of client {client} is a time, a tab and a state; found {wrong[0][0]!r:.60}")
-    times = _seconds(path, [first.strip() for first, _ in lines], time_zone)
+    times = _seconds(path, [first.strip() for first, _ in lines], time_zone, f"a message of client {client}")
     state = dict.fromkeys(("is off", "is locked", "charges", "is on Wi-Fi"), False)
     found: list[dict[str, Any]] = []
     begin = None
@@ -328,8 +328,8 @@ def _numbered(path: str | Path, values: list[Any]) -> NDArray[np.int64]:
     return numbers.astype(np.int64)
 
 
-def _seconds(path: str | Path, values: list[Any], time_zone: str) -> NDArray[np.float64]:
-    """Turn times into seconds: numbers are, dates are counted from 1970."""
+def _seconds(path: str | Path, values: list[Any], time_zone: str, what: str = "row") -> NDArray[np.float64]:
+    """Turn times into seconds: numbers are, dates are counted from 1970; ``what`` is numbered where one is neither."""
     try:
         zone = UTC if time_zone == "UTC" else ZoneInfo(time_zone)
     except (ZoneInfoNotFoundError, ValueError, OSError) as error:
@@ -343,7 +343,8 @@ def _seconds(path: str | Path, values: list[Any], time_zone: str) -> NDArray[np.
                 moment = datetime.fromisoformat(str(value).strip())
             except ValueError:
                 raise DataError(
-                    f"{path}: a time is a number of seconds or a date (ISO 8601); found {value!r}"
+                    f"{path}: {what + (f' {place + 1}' if what == 'row' else '')}: a time is a number of seconds or a "
+                    f"date (ISO 8601); found {value!r}"
                 ) from None
             found[place] = (moment if moment.tzinfo else moment.replace(tzinfo=zone)).timestamp()
     if not np.isfinite(found).all():
@@ -352,4 +353,4 @@ def _seconds(path: str | Path, values: list[Any], time_zone: str) -> NDArray[np.
 
 
 def _origin(path: str | Path, origin: str | float | None, times: NDArray[np.float64], time_zone: str) -> float:
-    return float(times.min()) if origin is None else float(_seconds(path, [origin], time_zone)[0])
+    return float(times.min()) if origin is None else float(_seconds(path, [origin], time_zone, "origin")[0])

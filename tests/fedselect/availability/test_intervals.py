@@ -119,7 +119,7 @@ def test_pings_last_until_their_timeout(tmp_path):
         (
             read_intervals,
             "client,on,off\n0,soon,5\n",
-            "a time is a number of seconds or a date .*; found 'soon'",
+            "row 1: a time is a number of seconds or a date .*; found 'soon'",
         ),
         (read_intervals, "client,on,off\n-1,0,5\n", "clients count from 0"),
         (read_intervals, "client,on,off\n0,0,inf\n", "times are finite; found inf"),
@@ -149,6 +149,10 @@ def test_clients_of_a_large_file_are_picked(tmp_path, federation):
     ]
     assert some[0] == some[1] != some[2]
     with pytest.raises(ConfigError, match='the file has 9 clients, the federation 3; pick = "first"'):
+        AVAILABILITY.build("seconds", federation, 0, path=str(path))
+    path.write_text("client,on,off\n0,0,360\n")
+    few = "the file has 1 client, the federation 3; clients count from 0: give data.n_clients = 1, or a row of client 2"
+    with pytest.raises(ConfigError, match=few):
         AVAILABILITY.build("seconds", federation, 0, path=str(path))
     with pytest.raises(ConfigError, match="there is no time zone 'Mars/Olympus'"):
         AVAILABILITY.build("seconds", federation, 0, path=str(path), time_zone="Mars/Olympus")
