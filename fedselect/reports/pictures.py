@@ -179,6 +179,11 @@ def _graph_figure(run: RecordedRun) -> tuple[str, Figure]:
             f"{agree.true_positives} are among the {agree.true} of the exact graph of the label distributions "
             f"(precision {agree.precision:.3f}, recall {agree.recall:.3f}, F1 {agree.f1:.3f})."
         )
+        if features == "secure":
+            caption += (
+                " Masks hide each client's counts. Whoever gets the products learns how similar every two clients are, "
+                "which is no differential privacy: see the documentation, Privacy: a graph from private label counts."
+            )
         # How similar two clients are is not in the record, so that no edge is stronger than another: all are drawn.
         return caption, draw(used, edges_per_client=run.n_clients, **shown)
     if features == "parameters" and federation.parameters is not None:

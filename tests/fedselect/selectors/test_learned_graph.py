@@ -213,7 +213,9 @@ def test_the_page_draws_the_graph_that_the_selector_used(tmp_path, monkeypatch):
     assert np.array_equal(decode_edges(note["edges"], CLIENTS), nx.to_numpy_array(noisy, weight=None) > 0)
     assert shown["edges_per_client"] == CLIENTS
     assert f"{noisy.number_of_edges()} edges, of which" in captions[0]
-    assert f"F1 {note['f1']:.3f}). Marked: the last selection of fedgs." in captions[0]
+    assert f"F1 {note['f1']:.3f}). Masks hide each client's counts." in captions[0]
+    assert "no differential privacy" in captions[0]
+    assert captions[0].endswith("Marked: the last selection of fedgs.")
     assert strict.graph["epsilon"] == 0.6
     assert captions[1] == "The 3DG of the clients' label distributions. Marked: the last selection of fedgs."
 
