@@ -125,8 +125,10 @@ def run(
     if found:
         print("found finished; nothing was run")
     print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in results.items()])
-    if line := proof_cost(read_records(folder.path), experiment.selector.options):
+    records = read_records(folder.path)
+    if line := proof_cost(records, experiment.selector.options):
         say(line)
+    _say_what_gave_way({experiment.selector.name: records})
     say(f"run folder: {folder.path}")
 
 
@@ -324,6 +326,15 @@ def _print_results(comparison: Comparison) -> None:
         selector = variant.selector if isinstance(variant, Experiment) else variant
         if cost := proof_cost(records[label], selector.options):
             say(f"{label}: {cost}")
+    _say_what_gave_way(records)
+
+
+def _say_what_gave_way(records: Mapping[str, list[dict[str, Any]]]) -> None:
+    """Say in how many rounds quotas or other constraints were not kept."""
+    from fedselect.reports.constraints import gave_way_in
+
+    if found := gave_way_in(records):
+        say(f"rounds in which quotas or other constraints were not kept: {'; '.join(found)}")
 
 
 def _axes(sweeps: list[str]) -> dict[str, Any]:

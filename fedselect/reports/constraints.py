@@ -40,15 +40,13 @@ def constraints_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Tab
     Table or None
     """
     rows = []
-    gave_way = []
     for label, each in records.items():
-        kept = [note for record in each if (note := record.get("notes", {}).get("constraints"))]
+        kept = _noted(each)
         names = dict.fromkeys(name for note in kept for name in note.get("used", ()))
         rows += [(word(label), word(name), _limit(name, kept), *_numbers(name, kept)) for name in names]
-        if missed := sum(any(key in note for key in ("size", "short", "not_included")) for note in kept):
-            gave_way.append(f"{label}: {missed} of {len(kept)}")
     if not rows:
         return None
+    gave_way = gave_way_in(records)
     said = f" Rounds in which one gave way: {'; '.join(gave_way)}." if gave_way else ""
     caption = (
         "Side constraints: what the selected of a round use of each, and how far that is from its limit (slack). Kept "
@@ -60,6 +58,20 @@ def constraints_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Tab
     said_first = (Column(heading, numeric=False) for heading in ("selector", "constraint", "limit"))
     columns = (*said_first, *map(Column, _HEADINGS))
     return Table("constraints", caption, columns, tuple(rows))
+
+
+def gave_way_in(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
+    """Say of each selector in how many rounds a constraint gave way, of how many; nothing of one that kept all."""
+    counted = {label: _noted(each) for label, each in records.items()}
+    missed = {
+        label: sum(any(key in note for key in ("size", "short", "not_included")) for note in kept)
+        for label, kept in counted.items()
+    }
+    return [f"{label}: {many} of {len(counted[label])}" for label, many in missed.items() if many]
+
+
+def _noted(records: Iterable[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [note for record in records if (note := record.get("notes", {}).get("constraints"))]
 
 
 def batteries_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table | None:

@@ -28,7 +28,7 @@ from fedselect.experiments.comparison import (
 )
 from fedselect.experiments.reading import RecordedRun
 from fedselect.measures import Measure, RunData, known_run_measures, run_gaps, summary
-from fedselect.reports.constraints import batteries_table, constraints_table
+from fedselect.reports.constraints import batteries_table, constraints_table, gave_way_in
 from fedselect.reports.document import (
     Cell,
     Column,
@@ -81,6 +81,7 @@ def run_report(run: RecordedRun, columns: Sequence[str] = ()) -> Report:
         frame_table("rounds", _ROUNDS, run.table.assign(gap=run_gaps(run.table))),
     ]
     pictures, missing = pictures_of({label: [run]})
+    missing = [*missing, *_gave_way({label: run.records}), *_idle({label: run.records})]
     pictures = (*participation_pictures(run.records, run.n_clients), *pictures, *timelines(run.records))
     return Report(
         f"{head['name']}: {label}", summary_line, facts_of([run]), (*notes, *missing), tuple(tables), pictures
@@ -223,7 +224,7 @@ def selectors_report(name: str, runs: Runs, columns: Sequence[str] = ()) -> Repo
         pictures, missing = pictures_of(compared)
         pictures = (*sweep_pictures(means), *pictures)
         records = {label: [record for run in each for record in run.records] for label, each in compared.items()}
-        notes += [*_warnings(means), *same_decisions(records), *missing]
+        notes += [*_warnings(means), *same_decisions(records), *missing, *_gave_way(records), *_idle(records)]
         apart = difference_table(every)
         known_columns(columns, [each.name for each in known_run_measures(means)])
         differences = [differences_table(apart, columns)] if len(apart) else []
@@ -263,6 +264,23 @@ def _outweighed(runs: Iterable[RecordedRun]) -> list[str]:
 
 #: Sums of weights that differ by more than this factor are said above the tables.
 _SUMS_APART = 1.2
+
+
+def _gave_way(records: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Say where constraints were not kept: what is proved is the best of what was left."""
+    found = gave_way_in(records)
+    return [f"Rounds in which quotas or other constraints were not kept: {'; '.join(found)}."] if found else []
+
+
+def _idle(records: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
+    """Say how many rounds with a clock had nobody to select: they take its idle seconds."""
+    found = []
+    for label, each in records.items():
+        clocked = [record for record in each if "clock" in record]
+        if idle := sum(not record["selected"] for record in clocked):
+            found.append(f"{label}: {idle} of {len(clocked)}")
+    said = "Rounds in which nobody was selected, whose idle seconds count in the run's length and rounds per hour"
+    return [f"{said}: {'; '.join(found)}."] if found else []
 
 
 def _warnings(means: pd.DataFrame) -> list[str]:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 
+from fedselect.cli.experiments import _say_what_gave_way
 from fedselect.experiments import Choice, Experiment, run
 from fedselect.reports import read_report
-from fedselect.reports.constraints import batteries_table, constraints_table
+from fedselect.reports.constraints import batteries_table, constraints_table, gave_way_in
+from fedselect.reports.runs import _idle
 from fedselect.rounds import context
 from fedselect.selectors import FedGS
 from fedselect.selectors.constraints import RoundConstraints
@@ -29,6 +31,7 @@ def test_a_table_by_hand():
         *("fedgs", "seconds", "-", "3", "2", "7", "6", "8", "1", "0", "1", "1", "1", "1.5"),
     ]
     assert "fedgs: 1 of 3" in table.caption
+    assert gave_way_in(records) == ["fedgs: 1 of 3"]
     assert [column.heading for column in table.columns][:4] == ["selector", "constraint", "limit", "rounds"]
 
 
@@ -47,6 +50,20 @@ def test_a_quota_binds_where_it_stops_a_client_and_not_where_none_is_there():
     assert [notes["constraints"]["slack"]["east"] for notes in kept] == [1, 2, 0, 0]
     assert (east["rounds"], east["rounds kept"], east["rounds it binds"], east["most used"]) == ("4", "4", "2", "2")
     assert (gpu["limit"], gpu["rounds short"], gpu["rounds it binds"]) == ("1", "1", "3")
+
+
+def test_rounds_that_kept_nothing_are_said(capsys):
+    _say_what_gave_way({"fedgs": [note(7.0, 1.0, short={"seconds": 2}), note(1.0, 0.0)], "uniform": [note(1.0, 0.0)]})
+    assert "quotas or other constraints were not kept: fedgs: 1 of 2\n" in "".join(capsys.readouterr())
+    _say_what_gave_way({"uniform": [note(1.0, 0.0)]})
+    assert not any(capsys.readouterr())
+
+
+def test_idle_rounds_of_the_clock_are_said():
+    played, idle = {"clock": {}, "selected": [1]}, {"clock": {}, "selected": []}
+    (said,) = _idle({"a": [played, idle, idle], "b": [played]})
+    assert said.endswith("count in the run's length and rounds per hour: a: 2 of 3.")
+    assert _idle({"a": [{"selected": []}]}) == []
 
 
 def test_a_limit_that_did_not_hold_is_seen():
@@ -80,6 +97,20 @@ def test_batteries_by_hand_and_of_a_selector_that_keeps_nothing_else(tmp_path):
         selector=Choice("uniform", {"constraints": {"budgets": [budget]}}),
     )
     report = read_report(run(experiment, tmp_path, plots=False))
+    assert not any("not kept" in each for each in report.notes)
     (found,) = [table for table in report.tables if table.key == "batteries"]
     assert [cell.text for cell in found.rows[0]][:2] == ["uniform", "turns"]
     assert [cell.text for cell in found.rows[0]][3:] == ["6", "0"]
+
+
+def test_the_page_says_beside_the_proofs_that_a_quota_was_not_kept(tmp_path):
+    quota = {"members": [0, 1], "at_least": 2, "name": "both"}
+    experiment = Experiment(
+        rounds=4,
+        clients_per_round=3,
+        data=Choice("digits", {"n_clients": 6}),
+        availability=Choice("bernoulli", {"rate": 0.5}),
+        selector=Choice("fedgs", {"constraints": {"quotas": [quota]}}),
+    )
+    notes = read_report(run(experiment, tmp_path, plots=False)).notes
+    assert any(each.startswith("Rounds in which quotas or other constraints were not kept: fedgs: ") for each in notes)
