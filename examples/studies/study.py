@@ -46,6 +46,7 @@ from fedselect.measures import learning_curve, round_table
 from fedselect.plugins import load_payload, worker_payload
 from fedselect.rounds.engine import play
 from fedselect.rounds.scenario import World
+from fedselect.signals import end_as_by_ctrl_c
 from fedselect.statistics import FEWEST
 from fedselect.terminal import progress_bar
 from solvers.benchmark.jobs import JobRunner
@@ -172,6 +173,8 @@ class Setup:
             calls.append((key, self.out / name / f"{label}-{joblib.hash(each)[:8]}{ending}", compute, *each))
         work = functools.partial(_part, worker_payload(()))
         with progress_bar(name, len(calls)) as progress:
+            if missing := sum(not call[1].exists() for call in calls):  # a part may take minutes
+                print(f"{name}: {missing} of {len(calls)} parts to compute", file=sys.stderr, flush=True)
             for key, part in JobRunner(self.jobs, wave=0, error=RunError).run(work, calls):
                 found[key] = part
                 progress(len(found), len(calls))
@@ -377,6 +380,7 @@ def main(study, arguments=None):
     parser.add_argument("--gallery", type=Path, help="copy tables and figures there, with a line of provenance.csv")
     given = list(sys.argv[1:] if arguments is None else arguments)
     chosen, began = parser.parse_args(given), time.perf_counter()
+    end_as_by_ctrl_c()
     # Progress comes a line a minute where stderr is no terminal: nothing for that long looks like a hang.
     print(f"{script}: runs are kept in {chosen.out}; a study that is stopped continues", flush=True)
     try:
@@ -391,6 +395,8 @@ def main(study, arguments=None):
             print(f"gallery: {chosen.gallery}")
     except TOOLKIT_ERRORS as error:
         parser.exit(2, f"{script}.py: {error}\n")
+    except KeyboardInterrupt:
+        parser.exit(130, f"{script}.py: interrupted; what was finished is kept, and the same command continues\n")
 
 
 def write_provenance(folder, command, seconds):

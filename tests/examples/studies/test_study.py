@@ -24,6 +24,7 @@ from study import (
     Trial,
     cached,
     curves,
+    main,
     plan_of,
     run_study,
     select_without_training,
@@ -358,3 +359,21 @@ def test_several_runs_count_alike_and_a_screening_lets_the_best_go_on(tmp_path):
         assert found == list(trial.values)
     winner = min(full, key=lambda each: np.mean(each.values))
     assert best["uniform"] == replace(SMALL.training, **winner.settings)
+
+
+def test_a_study_that_is_interrupted_ends_in_a_line(tmp_path, capsys, monkeypatch):
+    monkeypatch.setattr("study.end_as_by_ctrl_c", lambda: None)  # of the test's own process
+
+    def results(setup):
+        setup.parts("numbers", pd.DataFrame, {(1,): ({"a": [1]},)})
+        raise KeyboardInterrupt
+        yield
+
+    scale = namedtuple("Scale", "rounds")(1)
+    with pytest.raises(SystemExit) as end:
+        main(Study("About.", scale, scale, results), ["--out", str(tmp_path), "--jobs", "1"])
+    assert end.value.code == 130
+    first, last = capsys.readouterr().err.splitlines()
+    assert first == "numbers: 1 of 1 parts to compute"
+    assert last.endswith(".py: interrupted; what was finished is kept, and the same command continues")
+    assert (tmp_path / "quick-digits" / "numbers").exists()
