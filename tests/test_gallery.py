@@ -19,7 +19,7 @@ GALLERY = ROOT / "docs" / "gallery"
 #: Settings, margins and levels that stand in sentences; no results.
 SETTINGS = {"0.005", "0.01", "0.02", "0.1", "0.2", "0.25", "0.3", "0.5", "0.05", "0.9", "1.0", "95.0"}
 
-NUMBER = re.compile(r"(?<![\w.,/(])[-+]?\d*\.\d+(?![\w.]*\.(?:csv|png))|(?<=\()[-+]?\d*\.\d+")
+NUMBER = re.compile(r"(?<![\w.,/(])[-+]?\d*\.\d+(?:e-\d+)?(?![\w.]*\.(?:csv|png))|(?<=\()[-+]?\d*\.\d+(?:e-\d+)?")
 
 
 #: A difference with its interval, and the marks behind it.
@@ -44,8 +44,8 @@ def without_a_file(text: str, pool: set[float]) -> list[str]:
         plain = found.lstrip("+-")
         if f"{float(plain):g}" in {f"{float(each):g}" for each in SETTINGS}:
             continue
-        digits, value = len(plain.partition(".")[2]), float(plain)
-        half = 0.5000001 * 10.0**-digits
+        (digits, _, power), value = plain.partition(".")[2].partition("e"), float(plain)
+        half = 0.5000001 * 10.0 ** (int(power or 0) - len(digits))
         if not any(abs(each - value) <= half or abs(100 * each - value) <= half for each in pool):
             missing.append(found)
     return missing
@@ -155,6 +155,12 @@ def derived(page: str) -> list[set[float]]:
         share = left["gap, %, one cell fixed"] / left["gap, %"]
         gap = 100 * (best - proved) / best
         return [gaps | {gap * share.min(), gap * share.max()}]
+    if page == "few_of_many":
+        equal = pd.read_csv(benchmarks / "tenth_equal.csv")
+        best = equal.groupby("round")["objective"].transform("max")
+        distance = (equal["bound"] - best) / best
+        of_each = distance.groupby([equal["method"], equal["round"].str.partition("-")[0]]).agg(["median", "max"])
+        return [set(of_each.to_numpy().ravel())]
     return []
 
 
