@@ -155,7 +155,7 @@ def count_classes(pairs: list[Pair], classes: int | None) -> int | None:
     if kinds == {"number"}:
         return None
     # Labels below 0 are refused with the sample's place where samples are made of them.
-    return check_classes(1 + max(0, *(int(labels.max()) for _, labels in pairs if labels.size)))
+    return check_classes(1 + max([0, *(int(labels.max()) for _, labels in pairs if labels.size)]))
 
 
 def make_samples(pair: Pair, classes: int | None, whose: str) -> Samples:

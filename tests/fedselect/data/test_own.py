@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from fedselect.data import DATASETS, Federation, load_data
+from fedselect.data.samples import count_classes
 from fedselect.errors import ConfigError, DataError
 from fedselect.experiments import Choice, Experiment, build_scenario
 
@@ -96,6 +97,11 @@ def test_a_label_that_is_no_class_makes_no_classes(label, classes):
     for door in doors:
         with pytest.raises(DataError, match="there are at most 1048576 classes, and a label"):
             door()
+
+
+def test_data_without_a_sample_has_one_class():
+    nothing = (np.zeros((0, 2)), np.zeros(0, dtype=np.int64))
+    assert count_classes([nothing, nothing], None) == count_classes([], None) == 1
 
 
 def test_real_labels_are_targets():
