@@ -97,11 +97,13 @@ def batteries_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Table
 
 
 def _limit(name: str, kept: list[Mapping[str, Any]]) -> Cell:
-    """Say the limit as it is stated; a dash where a record of an older version does not."""
+    """Say the limit as it is stated; a dash where there is none, or a record of an older version does not say it."""
     stated = [note["limits"][name] for note in kept if name in note.get("limits", ())]
     if not stated:
         return number(None)
     least, most = stated[-1]
+    if least is None and most is None:
+        return number(None)
     if None not in (least, most):
         return word(f"{least:g}" if least == most else f"{least:g} to {most:g}")
     return word(f"at most {most:g}" if least is None else f"at least {least:g}")

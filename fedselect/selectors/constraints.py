@@ -397,7 +397,8 @@ def describe(
         limits[name] = [least or None, quota.at_most]
         # A quota that gave way is measured against what it asked for in this round.
         sides = [used[name] - quota.at_least] if least else []
-        slack[name] = min([*sides, *([] if quota.at_most is None else [quota.at_most - used[name]])], default=0.0)
+        sides += [] if quota.at_most is None else [quota.at_most - used[name]]
+        slack[name] = min(sides, default=slack[name])  # the row's own where no limit is stated
     for k, budget in enumerate(stated["budgets"]):
         limits[constraint_name("budgets", k, budget)] = [None, float(budget.limit)]
     found: dict[str, Any] = {"used": used, "slack": slack, "limits": limits}

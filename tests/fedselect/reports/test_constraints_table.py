@@ -66,6 +66,16 @@ def test_idle_rounds_of_the_clock_are_said():
     assert _idle({"a": [{"selected": []}]}) == []
 
 
+def test_a_quota_without_limits_is_counted():
+    limited = RoundConstraints(6, quotas=[Quota([0, 1], name="any")])
+    selector = FedGS(4, distances=1.0 - np.eye(6), method="brute-force", constraints=limited)
+    notes = selector.select(context(0, np.ones(6, dtype=bool), np.ones(6, dtype=int))).notes
+    table = constraints_table({"fedgs": [{"round": 0, "notes": notes}]})
+    (told,) = [dict(zip(table.texts[0], row, strict=True)) for row in table.texts[1:]]
+    assert (told["limit"], told["rounds"], told["rounds kept"], told["rounds it binds"]) == ("-", "1", "1", "0")
+    assert notes["constraints"]["limits"]["any"] == [None, None]
+
+
 def test_a_limit_that_did_not_hold_is_seen():
     (row,) = constraints_table({"mine": [note(6.0, 2.0), note(9.0, -1.0)]}).rows
     assert [cell.text for cell in row][3:8] == ["2", "1", "7.5", "6", "9"]
