@@ -27,7 +27,7 @@ from solvers.dispersion.relaxations.fixing import client_bounds
 from solvers.dispersion.relaxations.slice_form import ScaledProblem, SliceForm
 from solvers.dispersion.tree.certificate import CertificateTree, NodeForm, row_prices
 from solvers.dispersion.tree.certificate_builder import CertificateBuilder, narrow, on_grain
-from solvers.dispersion.tree.conditional import Conditioned, search_conditioned
+from solvers.dispersion.tree.conditional import Conditioned
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution
 
@@ -115,21 +115,16 @@ class _WrittenFixing(Fixing):
     ) -> int | None:
         """As `Fixing.fix_by`, by the shift that fixes most."""
         whole = quadratic if raised is None else quadratic + raised
-        target = self.scaled.value(self.tree.target) - constant
         best: tuple[int, float, Terms] | None = None
         for shift in policy.fixing_shifts:
             raise_by = shift * float(np.abs(diagonal).mean())
-            bounds = client_bounds(whole, linear, self.size, diagonal + raise_by)
-            if bounds is None:
+            found = self._fixable(whole, linear, diagonal + raise_by, constant)
+            if found is None or (best is not None and found[0] <= best[0]):
                 break
-            self.gap = min(self.gap, (bounds.bound - target) / self.scaled.factor)
-            count = int(np.count_nonzero((bounds.chosen <= target) | (bounds.left_out <= target)))
-            if best is not None and count <= best[0]:
-                break
-            best = count, raise_by, bounds.x
+            best = found[0], raise_by, found[1]
         if best is None or best[0] == 0:
             return None if best is None else 0
-        count, raise_by, x = best
+        _, raise_by, x = best
         back = 1 / self.scaled.factor
         raised = None if raised is None else raised * back
         return self._fixed(self.tree.form((diagonal + raise_by) * back, raised, x, is_curved=True))
@@ -138,16 +133,11 @@ class _WrittenFixing(Fixing):
         self, relaxation: DNNRelaxation, form: SliceForm, unit: float, constant: float, order: Dominance, policy: Policy
     ) -> int | None:
         """As `Fixing.fix_by_form`, by the shift that fixes most, and without an order."""
-        target = self.scaled.value(self.tree.target) - constant
         best: tuple[int, float, Terms] | None = None
         for shift in policy.fixing_form_shifts:
-            bounds = client_bounds(form.curved, form.linear, self.size, np.full(self.ids.size, shift * unit))
-            if bounds is None:
-                continue
-            self.gap = min(self.gap, (bounds.bound - target) / self.scaled.factor)
-            count = int(np.count_nonzero((bounds.chosen <= target) | (bounds.left_out <= target)))
-            if best is None or count > best[0]:
-                best = count, shift * unit, bounds.x
+            found = self._fixable(form.curved, form.linear, np.full(self.ids.size, shift * unit), constant)
+            if found is not None and (best is None or found[0] > best[0]):
+                best = found[0], shift * unit, found[1]
         if best is None or best[0] < policy.fixing_least * self.ids.size:
             return None if best is None else 0
         return self._fixed(self._form(relaxation, form, best[1], best[2], is_curved=True))
@@ -159,18 +149,30 @@ class _WrittenFixing(Fixing):
         unit: float,
         constant: float,
         most: float,
-        order: Dominance,
+        order: Dominance | None,
         policy: Policy,
     ) -> Conditioned:
         """As `Fixing.search`, without an order, and written down where it ends."""
-        target, shift = self.scaled.value(self.tree.target) - constant, policy.fixing_search_shift * unit
         most = min(most, policy.certificate_conditioned)
-        found = search_conditioned(form.shifted(shift), target, most, policy.fixing_room, self.run)
+        found = super().search(relaxation, form, unit, constant, most, None, policy)
+        shift = policy.fixing_search_shift * unit
         is_done = found.is_done and self.tree.condition(
             self._form(relaxation, form, shift, np.clip(relaxation.x, 0.0, 1.0), is_curved=False),
             policy.certificate_conditioned_pairs,
         )
         return replace(found, is_done=is_done, settled=found.settled[:0])
+
+    def target(self, constant: float) -> float:
+        """As `Fixing.target`, of the bound that the certificate is to prove."""
+        return self.scaled.value(self.tree.target) - constant
+
+    def _fixable(self, curved: Terms, linear: Terms, diagonal: Terms, constant: float) -> tuple[int, Terms] | None:
+        """Count the clients that a form fixes, and return its maximiser, too; None where it bounds nothing."""
+        bounds, target = client_bounds(curved, linear, self.size, diagonal), self.target(constant)
+        if bounds is None:
+            return None
+        self.gap = min(self.gap, (bounds.bound - target) / self.scaled.factor)
+        return int(np.count_nonzero((bounds.chosen <= target) | (bounds.left_out <= target))), bounds.x
 
     def _form(self, relaxation: DNNRelaxation, form: SliceForm, shift: float, x: Terms, *, is_curved: bool) -> NodeForm:
         """Return the form of a relaxation, more concave by ``shift``, as the certificate states it."""

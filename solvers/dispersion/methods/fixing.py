@@ -152,7 +152,7 @@ class Fixing:
         unit: float,
         constant: float,
         most: float,
-        order: Dominance,
+        order: Dominance | None,
         policy: Policy,
     ) -> Conditioned:
         """Search below the form of a relaxation by conditioning it, up to so many entries of inverses."""
