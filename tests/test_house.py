@@ -60,8 +60,16 @@ def _tree(path: Path) -> ast.Module:
 
 
 def _docstrings(path: Path) -> Iterator[str]:
-    texts = (ast.get_docstring(node) for node in ast.walk(_tree(path)) if isinstance(node, Defining))
+    texts = (ast.get_docstring(node) for node in (_tree(path), *_definitions(_tree(path).body)))
     return (text for text in texts if text)
+
+
+def _definitions(body: list[ast.stmt]) -> Iterator[ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef]:
+    """Functions and classes at any depth; expressions, where none is, are not walked: they are most of a tree."""
+    for statement in _statements(body):
+        if isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield statement
+            yield from _definitions(statement.body)
 
 
 # -- tests ---------------------------------------------------------------------------------------------------------
@@ -98,7 +106,7 @@ def test_tests_assert_what_they_claim():
     functions = (
         (path, node)
         for path in sorted((ROOT / "tests").rglob("*.py"))
-        for node in ast.walk(_tree(path))
+        for node in _definitions(_tree(path).body)
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
     )
     found = {f"{_place(path)}:{node.name}": ways for path, node in functions if (ways := sorted(_evasions(node)))}
