@@ -15,6 +15,7 @@ from fedselect.training.settings import TrainingSettings
 pytest.importorskip("torch")
 from fedselect.training.fedavg import FedAvg
 from tests.reference_loop import ReferenceLoop
+from tests.thoroughly import few_of
 
 ROUNDS = 20
 
@@ -29,7 +30,7 @@ def scenario(federation, availability):
     return Scenario(federation.sizes, *world, 5, None, size=6, rounds=ROUNDS, data=federation)
 
 
-@pytest.mark.parametrize("batching", ["auto", "never"])
+@pytest.mark.parametrize("batching", few_of(["auto", "never"], 1))
 @pytest.mark.parametrize(
     ("name", "availability"),
     [

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from graphs import DistanceError, dependency_graph, distances, edge_weights, min_plus, path_lengths, similarity
 from graphs.min_plus import close
 from graphs.shortest_paths import _choose, scaled
+from tests.thoroughly import tried
 
 spec = importlib.util.spec_from_file_location("graph_examples", Path(__file__).with_name("examples.py"))
 examples = importlib.util.module_from_spec(spec)
@@ -56,8 +57,7 @@ def test_graph_and_array_paths_agree(method, W):
     np.testing.assert_allclose(distances(graph, method), distances(W, "floyd-warshall"), atol=1e-12)
 
 
-@given(weights())
-@settings(deadline=None, max_examples=40)
+@tried(10, 40, weights())
 def test_scaled_distances_are_a_metric_up_to_the_cap(W):
     H = distances(W)
     assert (np.diagonal(H) == 0).all()

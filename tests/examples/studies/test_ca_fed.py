@@ -21,6 +21,7 @@ def finished(tmp_path_factory):
     return run_study(ca_fed.STUDY, out, jobs=1, scale=TINY)
 
 
+@pytest.mark.thorough
 def test_it_writes_a_row_a_run_and_the_three_figures(finished):
     runs = pd.read_csv(finished / "results.csv")
     assert len(runs) == 4 * 5
@@ -34,6 +35,7 @@ def test_it_writes_a_row_a_run_and_the_three_figures(finished):
         assert (finished / f"{name}.png").read_bytes().startswith(b"\x89PNG")
 
 
+@pytest.mark.thorough
 def test_the_tables_hold_what_the_runs_say(finished):
     runs, table = pd.read_csv(finished / "results.csv"), pd.read_csv(finished / "table1.csv")
     cells = table.set_index(["measure", "reading", "method"])

@@ -34,6 +34,7 @@ def test_limits_of_the_success_ratio():
     assert limits["FedCS", ""] == pytest.approx(0.9)
 
 
+@pytest.mark.thorough
 def test_exact_draws_keep_the_promise_and_successive_ones_do_not():
     """E3CS-0.5 over 600 rounds: the realised ratio falls about 0.03 short of p's, with standard error 0.0045."""
     found = {draw: e3cs.selected("E3CS-0.5", draw, 600, 0) for draw in e3cs.DRAWS}

@@ -29,6 +29,7 @@ def only(patterns, monkeypatch):
         monkeypatch.setattr(fedau, table, {name: getattr(fedau, table)[name] for name in patterns})
 
 
+@pytest.mark.thorough
 def test_it_writes_a_row_a_run_tables_and_figures(finished):
     runs = pd.read_csv(finished / "results.csv")
     assert runs.groupby(["pattern", "method"]).size().tolist() == [1] * 21
@@ -83,6 +84,7 @@ def test_optima_on_the_edge_of_what_was_tried_are_named():
     assert fedau.edges({"MIFA": tuned["MIFA"]}, tried[tried["method"] == "MIFA"]).endswith("rates: none")
 
 
+@pytest.mark.thorough
 def test_the_weight_error_without_memory_is_known(finished):
     """K = 1 keeps every weight at 1, so the error is the mean of (p - 1)²."""
     federation = fedau.experiment("Bernoulli", "MIFA", "digits", None, TINY, 1).federation()
@@ -94,6 +96,7 @@ def test_the_weight_error_without_memory_is_known(finished):
     assert table.loc[(10, 50.0), "Markov"] == table.loc[(10, np.inf), "Markov"]  # no interval reaches 50 rounds
 
 
+@pytest.mark.thorough
 def test_nothing_is_run_twice(finished):
     kept = [*finished.glob("runs/*/*/*"), finished / "weights"]
     before = {path: path.stat().st_mtime_ns for path in kept}

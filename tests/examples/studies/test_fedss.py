@@ -27,6 +27,7 @@ def test_published_tables():
         assert by_size["10", name] == cifar["95 %", name]
 
 
+@pytest.mark.thorough
 def test_lemmas(tmp_path):
     """FedAvg has all of Lemma 1's bias with 10 and with 30 clients, FedSS none of it while groups are present."""
     scale = dataclasses.replace(fedss.QUICK, traces=6, days=1)

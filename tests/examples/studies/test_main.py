@@ -92,6 +92,7 @@ def test_every_study_can_be_loaded_and_says_what_it_shows():
         assert path.read_text().endswith('\n\nif __name__ == "__main__":\n    main(STUDY)\n')
 
 
+@pytest.mark.thorough
 def test_a_script_runs_its_parts_in_workers(tmp_path):
     """By processes that load what the script defines, or registers; a small study beside the frame it imports."""
     (tmp_path / "own_rule.py").write_text(

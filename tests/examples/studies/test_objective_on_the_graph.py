@@ -122,6 +122,7 @@ def test_a_difference_is_ahead_only_beyond_chance_and_margin():
     assert table.loc["loss: coverage - FedGS", "difference %"] == pytest.approx(100 * -0.1 / 0.902, abs=0.2)
 
 
+@pytest.mark.thorough
 def test_tables_follow_from_the_rows_of_splits(folder):
     updates, tuning, runs = (pd.read_parquet(folder / f"{name}.parquet") for name in ("updates", "tuning", "runs"))
     primary = pd.read_csv(folder / "primary.csv")

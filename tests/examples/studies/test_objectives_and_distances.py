@@ -70,6 +70,7 @@ def test_a_decision_is_the_best_of_its_objective():
         assert gap <= 1e-4
 
 
+@pytest.mark.thorough
 def test_tables_follow_from_the_rows_of_splits(folder):
     runs, rows = (pd.read_parquet(folder / f"{name}.parquet") for name in ("runs", "errors"))
     assert len(runs) == 2 * 4 * 3

@@ -7,15 +7,15 @@ import math
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 from scipy.stats import ttest_1samp
 
 from comparison import baseline_values, holm
 from fedselect.statistics import half_width
+from tests.thoroughly import tried
 
 
-@given(st.lists(st.integers(-1000, 1000), min_size=2, max_size=9).filter(lambda values: len(set(values)) > 1))
+@tried(25, 100, st.lists(st.integers(-1000, 1000), min_size=2, max_size=9).filter(lambda values: len(set(values)) > 1))
 def test_the_interval_is_that_of_students_t(values):
     low, high = ttest_1samp(values, 0.0).confidence_interval(0.95)
     assert half_width(pd.Series(values, dtype=float)) == pytest.approx((high - low) / 2)

@@ -139,6 +139,7 @@ def test_losses_are_paired_by_split(worse, differs, same):
     assert f"of 4 differences {int(differs)} are beyond chance, {3 + int(same)} within 2 %" in said
 
 
+@pytest.mark.thorough
 def test_a_small_study(tmp_path, capsys):
     scale = study.Scale(rounds=6, draws=3, horizons=(2,), n_clients=12, size=2)
     out = run_study(study.STUDY, tmp_path, jobs=1, scale=scale)

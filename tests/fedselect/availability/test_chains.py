@@ -6,12 +6,12 @@ from itertools import pairwise
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from fedselect.availability import AVAILABILITY, TwoState
 from fedselect.data import clustered, digits
 from fedselect.errors import ConfigError
+from tests.thoroughly import tried
 
 N = 20_000  # clients alike: averages over them have standard errors of at most 0.0071 (correlations), 0.0036 (shares)
 
@@ -60,7 +60,9 @@ def test_a_correlation_of_one_keeps_the_first_state():
     assert np.array_equal(model.available(1000), first)
 
 
-@given(
+@tried(
+    25,
+    100,
     st.lists(st.tuples(st.floats(0, 1), st.floats(0, 1)), min_size=1, max_size=6),
     st.integers(0, 2**32),
     st.lists(st.integers(0, 50), min_size=1, max_size=8),

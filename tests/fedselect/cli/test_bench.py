@@ -90,6 +90,7 @@ def test_own_methods_variants_and_files(there, call, forgetting):
     assert "dear" in again
 
 
+@pytest.mark.thorough
 def test_files_of_all_formats_by_a_pattern_and_a_gap_at_which_to_stop(there, call):
     rng = np.random.default_rng(3)
     for name in ("p1", "p2"):
@@ -153,6 +154,7 @@ def test_a_program_that_is_not_there_is_said_beneath_the_table(there, call, forg
     assert out.count("missing: ") == 1
 
 
+@pytest.mark.thorough
 def test_auto_that_is_named_stays_beside_variants(there, call):
     words = (
         "bench",
@@ -171,6 +173,7 @@ def test_auto_that_is_named_stays_beside_variants(there, call):
     assert [row["method"] for row in alone["rows"]] == ["mine"]
 
 
+@pytest.mark.thorough
 def test_two_benchmarks_on_one_page(there, call):
     """Rows of both, with best known values of both; rows that neither has are said to be missing."""
     for name, methods in (("a", "greedy,auto"), ("b", "tabu")):

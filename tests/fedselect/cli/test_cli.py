@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 
 from solvers.environment import how_to_install
+from tests.thoroughly import few_of
 from tests.waiting import HANG, pressing_ctrl_c, until
 
 CONFIG = """
@@ -144,6 +145,7 @@ def test_a_signal_ends_the_process_and_says_that_nothing_is_lost(config, tmp_pat
     assert (process.returncode, errors) == (130, INTERRUPTED)
 
 
+@pytest.mark.thorough
 def test_bad_seeds_are_a_sentence_from_the_process_too(config):
     done = fedselect("compare", config, "--seeds", "a-b")
     assert (done.returncode, done.stderr) == (2, "fedselect: seeds read like '0-4' or '0,3,7'; got 'a-b'\n")
@@ -169,7 +171,7 @@ def test_without_torch_training_says_what_to_install(config, tmp_path):
 
 
 @pytest.mark.parametrize(("stop", "code"), [("SIGINT", 130), ("SIGTERM", 143)])
-@pytest.mark.parametrize("moment", ["typer", "fedselect.cli.common", "command"])
+@pytest.mark.parametrize("moment", few_of(["typer", "fedselect.cli.common", "command"], 1))
 def test_a_signal_before_a_command_begins_is_a_line(stop, code, moment):
     """The signal comes while a module is imported, or while the tree of commands is put together."""
     script = (

@@ -21,6 +21,7 @@ from solvers.coverage import CoverageProblem
 from solvers.deadline import DeadlineProblem
 from solvers.dispersion import DispersionProblem, write_mdplib
 from solvers.schedule import ScheduleProblem
+from tests.thoroughly import few_of
 from tests.waiting import HANG, until
 
 SMALL = "fedgs-digits-twolabel-n30-m5-lognormal-r10"
@@ -209,7 +210,7 @@ def environment():
     return os.environ | {"PYTHONPATH": os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)}
 
 
-@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.parametrize("stop", few_of([signal.SIGINT, signal.SIGTERM], 1))
 def test_a_signal_prints_the_incumbent_and_exits_130(tmp_path, stop):
     """The method says through the file system that it is at work, so that no time has to be guessed."""
     sign = tmp_path / "at-work"

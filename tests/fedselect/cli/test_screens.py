@@ -12,6 +12,7 @@ import pytest
 
 import fedselect
 import solvers
+from tests.thoroughly import few_of
 from tests.waiting import HANG
 
 ROOT = Path(fedselect.__file__).parents[1]
@@ -91,6 +92,7 @@ def test_solve_on_a_full_disk(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.thorough
 def test_bench_on_a_full_disk(tmp_path):
     words = ("bench", "dispersion", "--instances", SMALL, "--methods", "greedy", "--out", "b", "--jobs", "1")
     done = command(*words, cwd=tmp_path, before=no_room)
@@ -156,7 +158,7 @@ def test_bench_shows_both_lenses_at_80_columns(call, tmp_path, monkeypatch):
     assert "|bound - objective| / |objective|" in out.replace("\n", " ")
 
 
-@pytest.mark.parametrize("name", ["solvers", "graphs"])
+@pytest.mark.parametrize("name", few_of(["solvers", "graphs"], 1))
 def test_a_module_that_shadows_ours_is_named(name, tmp_path):
     (tmp_path / f"{name}.py").write_text("def greedy(): ...\n")
     (tmp_path / "script.py").write_text("import fedselect\n")

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from fedselect.data import PARTITIONS, Federation, Samples, digits
 from fedselect.data.partitions import dirichlet, dirichlet_per_class, dirichlet_prior, iid, two_label
 from fedselect.errors import ConfigError, DataError
+from tests.thoroughly import tried
 
 
 @st.composite
@@ -20,7 +20,9 @@ def labellings(draw):
     return np.random.default_rng(draw(st.integers(0, 2**31))).permutation(labels)
 
 
-@given(
+@tried(
+    25,
+    100,
     labellings(),
     st.integers(1, 20),
     st.integers(0, 2**31),
@@ -36,7 +38,7 @@ def test_every_sample_goes_to_exactly_one_client(labels, clients, seed, name):
     assert np.unique(held).size == held.size
 
 
-@given(labellings(), st.integers(1, 20), st.integers(0, 2**31))
+@tried(25, 100, labellings(), st.integers(1, 20), st.integers(0, 2**31))
 def test_two_label_clients_have_two_labels_with_balanced_owners(labels, clients, seed):
     parts = two_label(labels, clients, np.random.default_rng(seed))
     held = [np.unique(labels[part]) for part in parts]
@@ -175,7 +177,7 @@ def test_unequal_sizes_without_spread_are_equal():
     assert away[-1] <= 50 + 6
 
 
-@given(labellings(), st.integers(1, 25), st.integers(0, 2**31), st.floats(0, 3))
+@tried(25, 100, labellings(), st.integers(1, 25), st.integers(0, 2**31), st.floats(0, 3))
 def test_unequal_sizes_cover_every_sample(labels, clients, seed, spread):
     parts = PARTITIONS.build("dirichlet-unequal", labels, clients, np.random.default_rng(seed), spread=spread)
     assert np.array_equal(np.sort(np.concatenate(parts)), np.arange(labels.size))
@@ -287,7 +289,7 @@ def test_sizes_are_those_listed_and_the_rest_is_left_out():
     assert digits(n_clients=2, partition="sizes", sizes=[100, 30]).sizes.tolist() == [100, 30]
 
 
-@given(st.integers(1, 30), st.integers(30, 400), st.floats(0, 50), st.integers(0, 1000))
+@tried(25, 100, st.integers(1, 30), st.integers(30, 400), st.floats(0, 50), st.integers(0, 1000))
 def test_a_power_law_has_the_sizes_of_its_formula(clients, samples, exponent, seed):
     least = max(1, min(3, samples // clients))
     labels = np.zeros(samples, dtype=int)

@@ -14,6 +14,7 @@ from fedselect.experiments import Choice, Experiment, read_records, run
 from fedselect.training.settings import TrainingSettings
 from tests.fedselect.data import test_images
 from tests.fedselect.data.test_images import write
+from tests.thoroughly import few_of
 
 if find_spec("torchvision") is None:  # importing it takes seconds, which only a test that runs should
     pytest.skip("torchvision is not installed", allow_module_level=True)
@@ -40,7 +41,7 @@ def experiment(name, root, clients, rounds):
     )
 
 
-@pytest.mark.parametrize("name", REAL)
+@pytest.mark.parametrize("name", few_of(sorted(REAL, key=lambda name: name not in ("mnist", "cifar10")), 2))
 def test_a_run_from_files(name, tmp_path, monkeypatch):
     monkeypatch.setattr(test_images, "TRAIN", 260)
     monkeypatch.setattr(test_images, "TEST", 52)

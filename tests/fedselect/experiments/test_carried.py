@@ -29,6 +29,7 @@ def test_one_job_is_carried_by_nothing(call):
     assert "--backend ray carries two jobs or more, and one runs here; give --jobs 2, say" in " ".join(err.split())
 
 
+@pytest.mark.thorough
 def test_a_worker_that_dies_is_a_sentence(tmp_path):
     with pytest.raises(RunError, match="a worker process died"):
         run_all([Experiment.from_tables(TABLES)], tmp_path, jobs=2, plots=False, callbacks=lambda *run: os._exit(1))

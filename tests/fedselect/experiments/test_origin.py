@@ -246,6 +246,7 @@ pathlib.Path("digest").write_text(code_digest(Part))
 """
 
 
+@pytest.mark.thorough
 def test_code_of_a_script_that_is_run_is_known_by_its_definition(tmp_path):
     """A picture that is drawn at the end of a script is no other run."""
 

@@ -129,6 +129,7 @@ run(experiment, "whole", plots=False)
 """
 
 
+@pytest.mark.thorough
 def test_a_learned_selector_is_killed_and_ends_with_the_same_bits(tmp_path):
     (tmp_path / "c.toml").write_text(CONFIG)
     environment = os.environ | {"PYTHONPATH": str(ROOT), "MPLBACKEND": "agg"}

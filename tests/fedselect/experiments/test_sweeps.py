@@ -149,6 +149,7 @@ def test_a_sweep_of_the_configuration_s_own_selector(tmp_path, call):
     assert "swept twice" in call(*sweeping, "--sweep", "selector.alpha=3")[2]
 
 
+@pytest.mark.thorough
 def test_run_sweeps_too_and_tells_a_tracker(config, tmp_path, call):
     """Every combination is a run of the configuration's own selector; TensorBoard gets a folder a run."""
     pytest.importorskip("torch")

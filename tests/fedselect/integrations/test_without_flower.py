@@ -5,6 +5,8 @@ from __future__ import annotations
 import subprocess
 import sys
 
+import pytest
+
 from solvers.environment import how_to_install
 from tests.waiting import HANG
 
@@ -33,6 +35,7 @@ def test_the_command_says_what_to_install(tmp_path):
     assert not (tmp_path / "app").exists()
 
 
+@pytest.mark.thorough
 def test_other_commands_do_not_need_it():
     code = REFUSE.format(arguments=["run", "--help"])
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=HANG)

@@ -57,6 +57,7 @@ def test_numbers_tables_and_pictures_are_those_of_the_federation(tmp_path):
     assert not (tmp_path / "runs").exists()
 
 
+@pytest.mark.thorough
 def test_many_clients_are_shown_in_part_and_that_is_said(tmp_path):
     report = read_report(config(tmp_path, data="synthetic", clients=320, rounds=450))
     has, there = report.pictures

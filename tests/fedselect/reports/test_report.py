@@ -13,7 +13,6 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
@@ -50,6 +49,7 @@ from fedselect.reports.methods import _profiled
 from solvers.allocation import AllocationProblem
 from solvers.benchmark import Benchmark, run_benchmark
 from solvers.dispersion import DispersionProblem
+from tests.thoroughly import tried
 from tests.waiting import HANG
 
 #: Text as people write it, and text of nothing but characters that mean something somewhere; no control characters,
@@ -148,16 +148,14 @@ class Cells(HTMLParser):
             self.cells[-1] += data
 
 
-@given(texts, texts)
-@settings(max_examples=60, deadline=None)
+@tried(15, 60, texts, texts)
 def test_page_shows_any_text_as_it_is(name, value):
     plain, hostile = (Cells(as_html(report_of((Cell(a), Cell(b))))) for a, b in (("n", "v"), (name, value)))
     assert hostile.cells == ["name", "value", name, value]
     assert hostile.tags == plain.tags
 
 
-@given(texts, texts)
-@settings(max_examples=60, deadline=None)
+@tried(15, 60, texts, texts)
 def test_markdown_table_keeps_its_columns_and_shows_any_text_as_it_is(name, value):
     row = as_markdown(report_of((Cell(name), Cell(value)))).splitlines()[-1]
     cells = re.split(r"(?<!\\)(?:\\\\)*\|", row)
@@ -171,8 +169,7 @@ def test_markdown_table_keeps_its_columns_and_shows_any_text_as_it_is(name, valu
 _LATEX = re.compile(r"\\text(backslash|asciitilde|asciicircum|less|greater|bar)\{\}|\\[&%$#_{}]|\{[\[*]\}|\$\\[a-z]+\$")
 
 
-@given(texts, texts)
-@settings(max_examples=60, deadline=None)
+@tried(15, 60, texts, texts)
 def test_latex_has_no_character_that_means_something_else(name, value):
     text = as_latex(report_of((Cell(name), Cell(value))))
     row = text.split("\\midrule\n")[1].split("\n")[0].strip()
@@ -288,6 +285,7 @@ def test_gaps_are_drawn_where_not_all_decisions_are_proved(copy):
     assert not any("proved optimal" in note for note in report.notes)
 
 
+@pytest.mark.thorough
 def test_columns_are_those_that_are_named(compared, tmp_path, call):
     named = ["client_accuracy_gini", "final_loss", "client_accuracy_worst"]
     report = read_report(compared, columns=named)
@@ -751,6 +749,7 @@ def test_report_command_writes_the_page_into_the_folder(copy, capsys, monkeypatc
     assert others(read_report(copy).notes) == ()  # the report is not taken for a run
 
 
+@pytest.mark.thorough
 def test_report_command_as_json_names_every_file(compared, tmp_path, capsys, monkeypatch):
     arguments = ("report", compared, "--as", "html, md,tex,md", "--out", tmp_path, "--format", "json")
     code, out, _ = fedselect(capsys, monkeypatch, *arguments)

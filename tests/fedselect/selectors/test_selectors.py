@@ -33,6 +33,7 @@ from fedselect.selectors.fedgs import outweighed
 from graphs import dependency_graph, distances, similarity
 from solvers import MissingBackend, UnknownMethod, method, solve
 from solvers.dispersion import DispersionProblem
+from tests.thoroughly import few_of
 
 
 @pytest.fixture(scope="module")
@@ -251,7 +252,7 @@ def test_fedgs_solves_the_stated_problem(federation):
     assert selector.state_dict()["counts"].tolist() == counts.tolist()
 
 
-@pytest.mark.parametrize(("n", "size", "points"), [(40, 3, False), (120, 30, False), (1500, 40, True)])
+@pytest.mark.parametrize(("n", "size", "points"), few_of([(40, 3, False), (120, 30, False), (1500, 40, True)], 2))
 def test_the_default_keeps_counts_more_even_than_a_uniform_draw(n, size, points):
     rng = np.random.default_rng(n)
     mixes = rng.dirichlet(np.full(5, 0.3), n)

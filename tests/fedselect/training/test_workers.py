@@ -213,6 +213,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_minflt - before)
 """
 
 
+@pytest.mark.thorough
 @pytest.mark.skipif(platform.libc_ver()[0] != "glibc", reason="other allocators have rules of their own")
 def test_memory_that_is_freed_is_used_again():
     found = subprocess.run([sys.executable, "-c", STEPS], capture_output=True, text=True, check=True)

@@ -332,7 +332,7 @@ def test_five_lines_are_all_that_an_existing_project_needs(project):
     assert sum(line.startswith("+") and not line.startswith("+++") for line in lines) <= 5
     server, client = (importlib.import_module(f"pytorchexample.{name}_app") for name in ("server", "client"))
     grid = LocalGrid(client.app, 10)
-    settings = {"fraction-train": 0.3, "num-server-rounds": 4, "learning-rate": 0.1, "local-epochs": 1,
+    settings = {"fraction-train": 0.3, "num-server-rounds": 2, "learning-rate": 0.1, "local-epochs": 1,
                 "batch-size": 16, "output": str(project / "model.pt")}  # fmt: skip
     for context in grid._contexts.values():
         context.run_config.update(settings)
