@@ -10,10 +10,10 @@ from tests.thoroughly import few_of
 
 @pytest.mark.parametrize("seed", few_of(range(11), 1))
 def test_nothing_made_up_proves_anything_false(tmp_path, seed):
-    """Of all kinds, about honest and hostile problems, in both checkers: 5 000 for each seed, 400 in every run."""
-    counts, wrong = fuzz(seed, 5_000 if seed else 400, tmp_path)
+    """Of all kinds, about honest and hostile problems, in both checkers: 5 000 for each seed, 200 in every run."""
+    counts, wrong = fuzz(seed, 5_000 if seed else 200, tmp_path)
     assert wrong == []
-    assert counts["tried"] > 390
+    assert counts["tried"] > 190
     assert 0.4 < counts["hostile"] / counts["tried"] < 0.6
     assert min(counts["accepted by the one file"], counts["accepted by the package"]) > counts["tried"] / 8
     assert counts["tight"] > counts["tried"] / 40

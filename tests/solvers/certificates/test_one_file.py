@@ -19,6 +19,7 @@ from solvers.certificates import Certificate, check, check_certificate, problem_
 from solvers.dispersion import DispersionProblem, KindDispersionProblem
 from solvers.problem import load, parts
 from tests.solvers.certificates.test_soundness import certificates, every_branch, integers
+from tests.thoroughly import few_of
 
 
 @cache
@@ -84,7 +85,8 @@ def others(value):
         yield from (str(value), [value], True, {}, np.array(value), np.array([value]), float("nan"), 10**30, -1e30)
 
 
-def test_every_field_of_every_problem_has_its_type(tmp_path):
+@pytest.mark.parametrize("every", few_of([4, 1], 1))
+def test_every_field_of_every_problem_has_its_type(every, tmp_path):
     """Another type, another length, one field more, one less: refused, with a certificate made out to that file."""
     tried, valid = {}, 0
     for problem, certificate in each_kind():
@@ -100,7 +102,7 @@ def test_every_field_of_every_problem_has_its_type(tmp_path):
             {"include": [0.0]},
             {"conflicts": [[True]]},
         ]
-        for case in cases:
+        for case in cases[::every]:
             written(path, problem, **case)
             with contextlib.suppress(Exception):
                 claim = replace(claim, problem=digest_of(path))
@@ -113,7 +115,8 @@ def test_every_field_of_every_problem_has_its_type(tmp_path):
         written(path, problem)
         assert verdict(path, replace(claim, problem=certificate.problem).save(tmp_path / "certificate.npz"))[0] == 0
     assert len(tried) == len(check_certificate.SCHEMAS)
-    assert sum(tried.values()) > 1_200 > 100 * valid, (tried, valid)
+    assert sum(tried.values()) > 1_200 // every, (tried, valid)
+    assert valid < 12, (tried, valid)
 
 
 def forged(path, problem, certificate, **fields):

@@ -41,7 +41,7 @@ def balance_problem(rng):
     return BalanceProblem(counts, size, **stated)
 
 
-@pytest.mark.parametrize("seed", few_of(range(30), 2))
+@pytest.mark.parametrize("seed", few_of(range(30), 1))
 @pytest.mark.parametrize("make", [random_problem, balance_problem])
 def test_what_is_written_proves_the_optimum(make, seed):
     rng = np.random.default_rng(seed)
@@ -78,7 +78,7 @@ def searched(problem, goal, grid, vectors, origin=(-1,), client=(-1,), looks=Non
     return Certificate("coverage", problem_digest(problem), 1e300, grid, arrays)
 
 
-@pytest.mark.parametrize("seed", few_of(range(40), 4))
+@pytest.mark.parametrize("seed", few_of(range(40), 2))
 def test_any_multipliers_of_any_tree_prove_a_bound(seed):
     """Random vectors at random nodes of all branches on the first candidates: whatever goal is accepted is true."""
     rng = np.random.default_rng(seed)
@@ -148,7 +148,7 @@ def test_candidates_that_are_alike_stand_for_each_other_where_enough_are_left():
     refused(three, many, "node 0 is open")
 
 
-@pytest.mark.parametrize("seed", few_of(range(30), 3))
+@pytest.mark.parametrize("seed", few_of(range(30), 1))
 def test_any_ratio_proves_a_bound_of_the_balance(seed):
     """κ far below and far above the optimum, in coarse and fine units: never more than the least imbalance."""
     rng, tried = np.random.default_rng(seed), 0
@@ -195,7 +195,7 @@ def test_both_state_the_same_dispersion_problem():
     assert as_read(problem).label_counts == problem.label_counts.tolist()
 
 
-@pytest.mark.parametrize("seed", few_of(range(20), 2))
+@pytest.mark.parametrize("seed", few_of(range(20), 1))
 def test_levels_prove_every_schedules_variance_whatever_method_it_is_from(seed):
     """Exactly, but for the rounding of the variance to a double."""
     rng = np.random.default_rng(seed)
@@ -209,7 +209,7 @@ def test_levels_prove_every_schedules_variance_whatever_method_it_is_from(seed):
         assert both(problem, late.certificate) <= best
 
 
-@pytest.mark.parametrize("seed", few_of(range(40), 4))
+@pytest.mark.parametrize("seed", few_of(range(40), 2))
 def test_any_levels_prove_a_bound_of_the_variance(seed):
     rng = np.random.default_rng(seed)
     for _ in range(10):

@@ -16,10 +16,11 @@ from solvers.dispersion.methods import exact
 from solvers.dispersion.methods.auto import MATRIX_STAGES, OTHER_STAGES
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from tests.solvers.dispersion.instances import KINDS, naive_optimum, random_problem
+from tests.thoroughly import few_of
 
 
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize(("n", "size"), [(1, 1), (6, 6), (10, 1), (11, 4), (18, 9)])
+@pytest.mark.parametrize(("n", "size"), few_of([(1, 1), (6, 6), (10, 1), (11, 4), (14, 7), (18, 9)], 5))
 def test_auto_proves_small_instances(kind, n, size):
     problem = random_problem(np.random.default_rng(n * size), n, size, kind)
     solution = solve(problem)

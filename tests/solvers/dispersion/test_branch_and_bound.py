@@ -20,7 +20,7 @@ from tests.solvers.dispersion.cases import (
 from tests.thoroughly import few_of
 
 
-@pytest.mark.parametrize("block", few_of(range(20), 3))
+@pytest.mark.parametrize("block", few_of(range(20), 1))
 def test_agrees_with_enumeration(block):
     """2 400 problems of all kinds and scales from 1e-12 to 1e12: same value, and no bound below it."""
     rng = np.random.default_rng(block)

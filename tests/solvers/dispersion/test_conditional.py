@@ -39,7 +39,7 @@ def a_run() -> Run:
     return Run(DispersionProblem(np.ones((3, 3)) - np.eye(3), np.zeros(3), size=1), "test", None, 0)
 
 
-@pytest.mark.parametrize("seed", few_of(range(20), 3))
+@pytest.mark.parametrize("seed", few_of(range(20), 1))
 def test_no_better_selection_is_dropped(seed):
     rng, run = np.random.default_rng(seed), a_run()
     found_one = dropped_all = 0
@@ -59,7 +59,7 @@ def test_no_better_selection_is_dropped(seed):
     assert dropped_all > 20
 
 
-@pytest.mark.parametrize("seed", few_of(range(20), 3))
+@pytest.mark.parametrize("seed", few_of(range(20), 1))
 def test_what_is_settled_holds_for_every_selection_of_interest(seed):
     rng, run = np.random.default_rng(seed), a_run()
     settled = stopped = 0
@@ -85,7 +85,7 @@ def canonical(chosen: np.ndarray, order: Dominance) -> np.ndarray:
     return (chosen[:, order.pairs[:, 0]] >= chosen[:, order.pairs[:, 1]]).all(axis=1)
 
 
-@pytest.mark.parametrize("seed", few_of(range(20), 3))
+@pytest.mark.parametrize("seed", few_of(range(20), 1))
 def test_an_order_loses_no_best_selection_and_saves_nodes(seed):
     """Among clients of few types: the best value is found, and what is settled holds for selections in order."""
     rng, run = np.random.default_rng(seed), a_run()

@@ -11,9 +11,10 @@ from solvers import InvalidOption, InvalidProblem, solve
 from solvers.dispersion import DispersionProblem
 from solvers.solution import proves
 from tests.solvers.dispersion.instances import KINDS, naive_optimum, problems, random_problem
+from tests.thoroughly import few_of, tried
 
 
-@given(problems())
+@tried(25, 100, problems())
 def test_brute_force_is_the_enumeration(problem):
     solution = solve(problem, "brute-force")
     optimum = naive_optimum(problem)
@@ -56,7 +57,7 @@ def test_permutation_of_the_clients_does_not_matter():
     assert sorted(order[second.selected]) == first.selected.tolist()
 
 
-@pytest.mark.parametrize("formulation", ["rlt", "glover"])
+@pytest.mark.parametrize("formulation", few_of(["rlt", "glover"], 1))
 def test_timeout_keeps_the_incumbent_and_a_valid_bound(formulation):
     """Like SciPy's test of the same purpose: a solution found before the limit is not thrown away."""
     problem = random_problem(np.random.default_rng(3), 120, 30)

@@ -80,7 +80,7 @@ def test_what_a_whole_label_lacks_is_found():
     assert len(near_inequalities(products, apart, 3, partners=2)) == 3
 
 
-@pytest.mark.parametrize("seed", few_of(range(20), 3))
+@pytest.mark.parametrize("seed", few_of(range(20), 1))
 def test_groups_of_near_clients_hold_for_every_decision(seed):
     """Whatever the products are, and for 0/1 vectors of any sum; each is violated by what was asked of it."""
     rng = np.random.default_rng(seed)

@@ -6,12 +6,12 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.constrained_set import ConstrainedSelections
 from solvers.constraints import Constraints
 from solvers.feasible_set import ONE, ZERO, Hypersimplex
+from tests.thoroughly import tried
 
 
 @st.composite
@@ -26,7 +26,7 @@ def decisions(feasible: Hypersimplex) -> list[np.ndarray]:
     return [feasible.decision(clients) for clients in feasible.selections()]
 
 
-@given(sets())
+@tried(25, 100, sets())
 def test_the_maximum_of_a_linear_function_is_that_of_the_selections(case):
     feasible, g = case
     values = [float(g @ x) for x in decisions(feasible)]
@@ -39,7 +39,7 @@ def test_the_maximum_of_a_linear_function_is_that_of_the_selections(case):
         assert feasible.threshold(g) == min(g[best == 1])
 
 
-@given(sets(), st.floats(0, 8))
+@tried(25, 100, sets(), st.floats(0, 8))
 def test_fixed_clients_are_so_in_every_selection_that_is_good_enough(case, room):
     feasible, g = case
     state = feasible.fixed(g, room)
@@ -49,7 +49,7 @@ def test_fixed_clients_are_so_in_every_selection_that_is_good_enough(case, room)
         assert (state != 0).all()
 
 
-@given(sets(), st.sampled_from([0.0, 2.0**-4, 2.0**-30]), st.integers(0, 2**32 - 1))
+@tried(25, 100, sets(), st.sampled_from([0.0, 2.0**-4, 2.0**-30]), st.integers(0, 2**32 - 1))
 def test_projections_lie_in_the_set(case, grain, seed):
     feasible, _ = case
     y = feasible.project(np.random.default_rng(seed).normal(0.5, 1.0, feasible.n), grain)
@@ -64,7 +64,7 @@ def test_projections_lie_in_the_set(case, grain, seed):
         assert np.array_equal(feasible.round(feasible.project(x.astype(float), grain)), x)
 
 
-@given(sets(), st.integers(0, 2**32 - 1))
+@tried(25, 100, sets(), st.integers(0, 2**32 - 1))
 def test_draws_rows_and_centre_agree_with_membership(case, seed):
     feasible, _ = case
     x = feasible.draw(np.random.default_rng(seed))

@@ -69,7 +69,7 @@ def exact_values(h: np.ndarray, linear: np.ndarray, chosen: np.ndarray) -> list[
     return values
 
 
-@pytest.mark.parametrize("seed", few_of(range(40), 4))
+@pytest.mark.parametrize("seed", few_of(range(40), 1))
 def test_no_bound_is_below_a_restricted_optimum(seed):
     rng = np.random.default_rng(seed)
     certified = 0
@@ -168,7 +168,7 @@ def test_twenty_sweeps_are_near_the_interior_point_method():
     assert x.sum() == pytest.approx(12, abs=0.1)
 
 
-@pytest.mark.parametrize("seed", few_of(range(30), 6))
+@pytest.mark.parametrize("seed", few_of(range(30), 2))
 def test_no_better_selection_is_fixed_away(seed):
     rng = np.random.default_rng(seed)
     fixed = 0
@@ -304,7 +304,7 @@ def test_a_selection_that_grows_at_once_is_the_one_that_grows_step_by_step():
     assert grown > 15
 
 
-@pytest.mark.parametrize("seeds", few_of([range(6000, 6120), range(6120, 9120), range(9120, 12120)], 1))
+@pytest.mark.parametrize("seeds", few_of([range(6000, 6060), range(6060, 9120), range(9120, 12120)], 1))
 def test_prices_of_rows_fix_no_better_selection_away(seeds):
     fixed = left = 0
     policy = Policy(fixing_shifts=(0.3, 0.1, 0.03, 1e-2, 1e-3), fixing_few=2)
@@ -337,7 +337,9 @@ def test_prices_of_rows_fix_no_better_selection_away(seeds):
     assert left >= len(seeds) // 40
 
 
-@pytest.mark.parametrize("seeds", few_of([range(start, start + 400) for start in range(7100, 19100, 400)], 1))
+@pytest.mark.parametrize(
+    "seeds", few_of([range(7100, 7250), *(range(start, start + 400) for start in range(7100, 19100, 400))], 1)
+)
 def test_no_bound_is_below_what_keeps_the_rows(seeds):
     certified = charging = 0
     for problem, kept in feasible_cases(seeds):
@@ -362,8 +364,8 @@ def test_no_bound_is_below_what_keeps_the_rows(seeds):
             for i, s in enumerate(decisions.T):
                 assert bounds.chosen[i] + paid + spare >= values[s == 1].max(initial=-np.inf)
                 assert bounds.left_out[i] + paid + spare >= values[s == 0].max(initial=-np.inf)
-    assert certified > 60
-    assert charging > 15
+    assert certified > 3 * len(seeds) // 20
+    assert charging > 3 * len(seeds) // 80
 
 
 def test_who_fits_no_selection_beside_those_chosen():
@@ -400,7 +402,7 @@ def test_a_part_without_a_selection_proves_the_incumbent():
     assert again.solution().status == "infeasible"
 
 
-@pytest.mark.parametrize("kind", ["drawn", "played"])
+@pytest.mark.parametrize("kind", few_of(["drawn", "played"], 1))
 def test_auto_proves_rounds_under_side_constraints(kind):
     plain = Round(320, "0.3", kind)()
     rng = np.random.default_rng(0)

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.neighbourhood import ascend, random_decision
 from tests.solvers.dispersion.instances import KINDS, naive_optimum, problems, random_problem
+from tests.thoroughly import tried
 
 
-@given(problems(), st.integers(0, 2**31))
+@tried(25, 100, problems(), st.integers(0, 2**31))
 def test_ascent_ends_where_no_swap_improves(problem, seed):
     start = random_decision(problem, np.random.default_rng(seed))
     x = ascend(problem, start)
@@ -26,7 +26,7 @@ def test_ascent_ends_where_no_swap_improves(problem, seed):
             assert problem.objective(y) <= value + 1e-9 * (1 + problem.scale)
 
 
-@given(problems())
+@tried(25, 100, problems())
 def test_heuristics_never_beat_the_optimum_and_claim_no_bound(problem):
     optimum = naive_optimum(problem)
     for name in ("greedy", "local-search"):

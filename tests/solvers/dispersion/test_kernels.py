@@ -24,6 +24,7 @@ from solvers.dispersion.kernels.tree_data import Form, Goal, Log, Order, Stack, 
 from solvers.dispersion.relaxations.dominance import dominance
 from solvers.instances import names
 from solvers.run import Run
+from tests.thoroughly import few_of
 from tests.waiting import HANG
 
 ROOT = Path(__file__).parents[3]
@@ -91,6 +92,7 @@ def gaps_of_rounds(before: str, cache: Path) -> tuple[list[float], int]:
     return [float(gap) for *_, gap, _ in lines], max(int(steps) for *_, steps in lines)
 
 
+@pytest.mark.thorough
 def test_rounds_of_a_hundred_have_a_certified_gap_in_the_first_second(tmp_path):
     """By counted work, whatever the machine is busy with: a step of Python takes some 0.2 microseconds."""
     gaps, steps = gaps_of_rounds("", tmp_path / "cache")
@@ -483,6 +485,7 @@ for method in ("auto", "tabu"):
 """
 
 
+@pytest.mark.thorough
 def test_a_small_problem_does_not_compile_and_is_solved_alike(tmp_path):
     """By Python alone from an empty cache, twice, and with everything compiled."""
     script = COLD + SMALL
@@ -576,20 +579,23 @@ FORCED = (
     "import solvers\n"
     "from solvers.dispersion.kernels import load\n"
     "{first}\n"
-    "load('schur'); load('schur'); load('ascent'); load('ascent', precision='float32')\n"
+    "load('schur'); load('schur'){then}\n"
 )
+MORE = "; load('ascent'); load('ascent', precision='float32')"
 LINE = (
     "compiling {} once on this machine, which counts against no time limit; 'fedselect warm-up' compiles all kernels "
     "beforehand"
 )
 
 
-def test_a_line_says_that_a_kernel_is_being_compiled(tmp_path):
-    cold, warm = (run(FORCED.format(first=""), tmp_path / "cache") for _ in range(2))
-    assert cold.stderr.splitlines() == [f"solvers: {LINE.format(name)}" for name in ("schur", "ascent")]
+@pytest.mark.parametrize(("then", "names"), few_of([("", ["schur"]), (MORE, ["schur", "ascent"])], 1))
+def test_a_line_says_that_a_kernel_is_being_compiled(tmp_path, then, names):
+    cold, warm = (run(FORCED.format(first="", then=then), tmp_path / "cache") for _ in range(2))
+    assert cold.stderr.splitlines() == [f"solvers: {LINE.format(name)}" for name in names]
     assert warm.stderr == ""
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(
     ("first", "lines"),
     [
@@ -603,7 +609,7 @@ def test_a_line_says_that_a_kernel_is_being_compiled(tmp_path):
     ],
 )
 def test_the_line_is_silenced_or_logged(tmp_path, first, lines):
-    assert run(FORCED.format(first=first), tmp_path / "cache").stderr.splitlines() == lines
+    assert run(FORCED.format(first=first, then=MORE), tmp_path / "cache").stderr.splitlines() == lines
 
 
 def test_options_of_numba_compare_as_before():

@@ -12,6 +12,7 @@ from solvers.dispersion.methods import kinds
 from solvers.dispersion.tree.counts import Counts, cheapest_of_each
 from solvers.errors import InvalidProblem
 from solvers.run import Run
+from tests.thoroughly import few_of
 
 
 def random_kinds(rng: np.random.Generator, n: int | None = None) -> KindDispersionProblem:
@@ -43,9 +44,10 @@ def two_labels() -> np.ndarray:
 
 
 @pytest.mark.parametrize("method", ["auto", "branch-and-bound", "brute-force", "tangent"])
-def test_against_enumeration_of_the_matrix(method):
+@pytest.mark.parametrize("cases", few_of([100, 400], 1))
+def test_against_enumeration_of_the_matrix(method, cases):
     rng = np.random.default_rng(0)
-    for _ in range(400):
+    for _ in range(cases):
         problem = random_kinds(rng)
         best = solve(problem.expanded(), "brute-force").objective
         solution = solve(problem, method)

@@ -74,6 +74,7 @@ def test_it_ends_before_its_limit_when_populations_are_in_vain():
     assert found.objective == pytest.approx(solve(problem, "brute-force").objective, rel=1e-12)
 
 
+@pytest.mark.thorough
 def test_time_limit_on_a_large_problem(watchdog):
     rng = np.random.default_rng(0)
     h = np.triu(rng.random((3000, 3000), dtype=np.float32), 1)

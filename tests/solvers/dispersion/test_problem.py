@@ -14,6 +14,7 @@ import solvers
 from solvers import InvalidProblem
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from tests.solvers.dispersion.instances import naive_objective, naive_optimum, problems
+from tests.thoroughly import tried
 
 LINE = np.abs(np.subtract.outer([0.0, 1.0, 3.0, 7.0], [0.0, 1.0, 3.0, 7.0]))
 
@@ -61,7 +62,7 @@ def test_asymmetry_of_rounding_size_is_averaged():
     assert problem.distances[1, 2] == problem.distances[2, 1] == pytest.approx(2.0)
 
 
-@given(problems())
+@tried(25, 100, problems())
 def test_objective_is_the_sum_over_ordered_pairs_less_costs(problem):
     for chosen in itertools.islice(itertools.combinations(range(problem.n), problem.size), 10):
         x = np.zeros(problem.n)
@@ -81,12 +82,12 @@ def test_violation_measures_the_worst_constraint():
         problem.objective([1, 1])
 
 
-@given(problems())
+@tried(25, 100, problems())
 def test_trivial_bound_is_a_bound(problem):
     assert problem.trivial_bound() >= naive_optimum(problem)
 
 
-@given(problems(), st.floats(-1e6, 1e6).filter(lambda shift: shift == 0 or abs(shift) > 1e-270))
+@tried(25, 100, problems(), st.floats(-1e6, 1e6).filter(lambda shift: shift == 0 or abs(shift) > 1e-270))
 def test_a_common_cost_shifts_every_selection_alike(problem, shift):
     shifted = DispersionProblem(problem.distances, problem.costs + shift, size=problem.size, weight=problem.weight)
     x = np.zeros(problem.n)

@@ -12,6 +12,7 @@ from solvers.feasible_set import ONE, ZERO
 from solvers.run import Run
 from tests.solvers.dispersion.points.cases import random_points
 from tests.solvers.dispersion.test_line import on_a_line
+from tests.thoroughly import few_of
 
 
 def _optimum(problem):
@@ -19,9 +20,10 @@ def _optimum(problem):
 
 
 @pytest.mark.parametrize("method", ["auto", "branch-and-bound", "brute-force"])
-def test_exact_methods_find_the_optimum_of_the_matrix(method):
+@pytest.mark.parametrize("cases", few_of([100, 400], 1))
+def test_exact_methods_find_the_optimum_of_the_matrix(method, cases):
     rng = np.random.default_rng(0)
-    for _ in range(400):
+    for _ in range(cases):
         problem = random_points(rng)
         best = _optimum(problem)
         solution = solve(problem, method)
