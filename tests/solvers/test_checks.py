@@ -6,13 +6,13 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.backends import into_box
 from solvers.checks import distribution, integer, number, one_of, seconds_or_none, vector
 from solvers.errors import BenchmarkError, InvalidOption, InvalidProblem
 from solvers.options import Above, AtLeast, AtMost, Below
+from tests.thoroughly import tried
 
 
 def test_accepted_values_come_back_as_plain_numbers_of_any_library():
@@ -46,7 +46,7 @@ def test_what_is_not_accepted_is_a_sentence(check, error, sentence):
         check()
 
 
-@given(st.lists(st.floats(-2, 2), min_size=1, max_size=6), st.floats(0, 1))
+@tried(25, 100, st.lists(st.floats(-2, 2), min_size=1, max_size=6), st.floats(0, 1))
 def test_a_point_is_moved_into_its_box_and_onto_the_sum(values, share):
     x, lower, upper = np.array(values), np.full(len(values), -0.5), np.full(len(values), 0.75)
     total = float((lower + share * (upper - lower)).sum())

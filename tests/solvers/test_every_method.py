@@ -169,7 +169,16 @@ def busy(kind: type[Problem], entry: Method) -> Problem:
     return instances.load(source) if isinstance(source, str) else source()
 
 
-@every_method
+#: `auto` of every type is stopped every time, all other methods in the thorough part.
+STOPPED = [
+    each
+    if each.values[1].name == "auto"
+    else pytest.param(*each.values, id=each.id, marks=[*each.marks, pytest.mark.thorough])
+    for each in EVERY
+]
+
+
+@pytest.mark.parametrize(("kind", "entry"), STOPPED)
 def test_time_limit(kind, entry, watchdog):
     """The method ends, and says what kept it from more. By how much it is late is measured by a benchmark."""
     solve(accepted(kind, entry), entry.name)  # loads and compiles

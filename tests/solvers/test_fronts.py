@@ -16,6 +16,7 @@ from solvers.certificates import check
 from solvers.constraints import Budget, Quota
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
+from tests.thoroughly import few_of
 
 Pair = tuple[Fraction, Fraction]
 
@@ -85,10 +86,11 @@ def drawn(seed: int) -> tuple[Any, np.ndarray]:
         return None, matrix
 
 
-def test_fronts_are_complete_against_enumeration(asserted):
-    cases = asserted(100)
+@pytest.mark.parametrize("seeds", few_of([range(25), range(25, 125)], 1))
+def test_fronts_are_complete_against_enumeration(seeds, asserted):
+    cases = asserted(4 * len(seeds) // 5)
     found_pairs = 0
-    for seed in range(125):
+    for seed in seeds:
         problem, matrix = drawn(seed)
         if problem is None:
             continue
@@ -106,7 +108,7 @@ def test_fronts_are_complete_against_enumeration(asserted):
             hull = frontier(problem, "supported")
             assert hull.complete
             assert hull.pairs.tolist() == [[float(first), float(second)] for first, second in corners(expected)], seed
-    assert found_pairs > 300
+    assert found_pairs > 2.4 * len(seeds)
 
 
 def test_each_solution_proves_that_nothing_cheaper_is_as_far_apart():
@@ -162,9 +164,10 @@ def test_a_budget_of_a_dispersion_problem_is_swept_up_to_its_limit():
 
 
 @pytest.mark.parametrize("family", ["coverage", "balance"])
-def test_the_limit_of_a_budget_is_swept_over_its_breakpoints(family, asserted):
-    cases = asserted(20)
-    for seed in range(30):
+@pytest.mark.parametrize("seeds", few_of([range(6), range(6, 30)], 1))
+def test_the_limit_of_a_budget_is_swept_over_its_breakpoints(family, seeds, asserted):
+    cases = asserted(2 * len(seeds) // 3)
+    for seed in seeds:
         rng = np.random.default_rng([seed, 3])
         n = int(rng.integers(3, 10))
         m = int(rng.integers(1, n))

@@ -16,13 +16,13 @@ from typing import ClassVar, Literal
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers import InvalidAnswer
 from solvers.problem import Problem, certified
 from solvers.run import Log, Run
 from solvers.solution import TracePoint
+from tests.thoroughly import tried
 
 
 @dataclass(frozen=True, eq=False)
@@ -237,7 +237,9 @@ print(found.stopped, solve(Value(), "slow").stopped)
     assert found.stdout.split() == ["interrupted", "proved"], found.stderr
 
 
-@given(
+@tried(
+    25,
+    100,
     st.one_of(st.floats(allow_nan=False, allow_infinity=False), st.fractions(), st.integers()),
     st.floats(0, 1e300),
     st.sampled_from(["max", "min"]),

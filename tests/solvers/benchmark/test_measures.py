@@ -6,11 +6,11 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given
 from hypothesis import strategies as st
 
 from solvers.benchmark import distance, primal_gap, primal_integral
 from solvers.benchmark.table import time_to_incumbent, time_to_proof
+from tests.thoroughly import tried
 
 TRACE = [(0.5, None, 20.0), (1.0, 5.0, 20.0), (2.0, 8.0, 16.0), (4.0, 10.0, 16.0), (5.0, 10.0, 10.0)]
 
@@ -32,7 +32,9 @@ def test_primal_integral_adds_up_the_steps():
     assert primal_integral([], 10.0, 3.0) == 3.0
 
 
-@given(
+@tried(
+    25,
+    100,
     st.lists(st.tuples(st.floats(0, 20), st.none() | st.floats(-10, 10)), max_size=8),
     st.floats(-10, 10),
     st.floats(0.1, 20),

@@ -101,11 +101,11 @@ def redistribute(w, k, floor):
         capped |= over
 
 
-@pytest.mark.parametrize("block", few_of(range(5), 1))
-def test_thousands_of_small_cases_against_plain_redistribution(block):
+@pytest.mark.parametrize(("block", "cases"), few_of([(0, 100), *((block, 400) for block in range(5))], 1))
+def test_thousands_of_small_cases_against_plain_redistribution(block, cases):
     rng = np.random.default_rng(block)
     several = 0
-    for _ in range(400):
+    for _ in range(cases):
         n = int(rng.integers(2, 9))
         k = int(rng.integers(1, n))
         floor = float(rng.choice([0, rng.uniform(0, k / n), k / n]))
@@ -116,7 +116,7 @@ def test_thousands_of_small_cases_against_plain_redistribution(block):
         np.testing.assert_allclose(solve(problem, "bisection").x, solution.x, atol=1e-12)
         assert solution.status == "optimal"
         several += len(solution.details["overflow"]) > 1
-    assert several > 20  # the sample does contain the interesting case
+    assert several > cases // 20  # the sample does contain the interesting case
 
 
 def test_cvxpy_agrees_on_random_problems():

@@ -7,7 +7,6 @@ import math
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem, load, methods, solve
@@ -19,7 +18,7 @@ from solvers.coverage.lagrangian import Lists, Tree
 from solvers.coverage.swaps import Service, ascend
 from solvers.run import Run
 from solvers.subsets import from_clients
-from tests.thoroughly import few_of
+from tests.thoroughly import few_of, tried
 
 
 def covered(similarity, chosen):
@@ -54,7 +53,7 @@ def random_problem(rng, largest=8):
     return CoverageProblem(similarity, int(rng.integers(1, n + 1)), costs)
 
 
-@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 120), (1, 1500)], 1))
+@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 40), (1, 1500)], 1))
 def test_thousands_of_small_cases_against_enumeration(seed, cases):
     rng = np.random.default_rng(seed)
     proved = 0
@@ -100,8 +99,7 @@ def test_larger_ones_against_another_solver():
     assert branched
 
 
-@given(st.integers(0, 10**6))
-@settings(max_examples=60, deadline=None)
+@tried(15, 60, st.integers(0, 10**6))
 def test_the_objective_is_monotone_and_submodular(seed):
     rng = np.random.default_rng(seed)
     problem = random_problem(rng)
@@ -113,8 +111,7 @@ def test_the_objective_is_monotone_and_submodular(seed):
     assert all(first >= second - 1e-12 for first, second in zip(gain[:n], gain[n:], strict=True))
 
 
-@given(st.integers(0, 10**6))
-@settings(max_examples=40, deadline=None)
+@tried(10, 40, st.integers(0, 10**6))
 def test_greedy_is_the_plain_greedy_and_reaches_its_guarantee(seed):
     rng = np.random.default_rng(seed)
     problem = CoverageProblem(rng.random((7, 7)), int(rng.integers(1, 8)))

@@ -7,7 +7,6 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem, methods, solve
@@ -16,7 +15,7 @@ from solvers.deadline import chain as chain_module
 from solvers.deadline.chain import Chain, exchanged, exchanged_in_pairs, multipliers
 from solvers.deadline.counting import Part, branch_on_counts, on_a_line, relaxed, running_times
 from solvers.run import Run
-from tests.thoroughly import few_of
+from tests.thoroughly import few_of, tried
 
 EXACT = ("branch-and-bound", "auto", "brute-force", "dynamic-programme", "moore-hodgson")
 
@@ -49,7 +48,7 @@ def random_problem(rng, largest=8):
     return DeadlineProblem(ready, upload, deadline, values)
 
 
-@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 150), (1, 1500)], 1))
+@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 50), (1, 1500)], 1))
 def test_thousands_of_small_cases_against_enumeration(seed, cases):
     rng = np.random.default_rng(seed)
     solved = 0
@@ -81,12 +80,13 @@ def test_backends_against_enumeration():
             assert solution.bound >= best
 
 
-@given(
+@tried(
+    15,
+    60,
     st.lists(st.tuples(st.integers(0, 30), st.integers(0, 9)), min_size=1, max_size=9),
     st.integers(-1, 40),
     st.sampled_from([1.0, 0.1, 1e-9, 1e9, 2.0**-300]),
 )
-@settings(max_examples=60, deadline=None)
 def test_moore_and_hodgson_select_the_most(clients, deadline, unit):
     ready, upload = np.array(clients, dtype=float).T * unit
     problem = DeadlineProblem(ready, upload, deadline * unit)
@@ -173,6 +173,7 @@ def test_multipliers_bound_everything_whatever_their_prices():
             assert known.ahead[0] + known.margin >= best_of(problem)
 
 
+@pytest.mark.thorough
 def test_a_thousand_valued_clients_are_proved():
     rng = np.random.default_rng(6)
     problem = DeadlineProblem(rng.lognormal(3, 1, 1000), rng.lognormal(0, 1, 1000), 300.0, rng.lognormal(0, 1, 1000))
@@ -238,7 +239,8 @@ def test_pairs_fill_what_no_single_exchange_does():
     assert sorted(order[better]) == [2, 3]
 
 
-@pytest.mark.parametrize("seed", few_of([9, 5], 1))
+@pytest.mark.thorough
+@pytest.mark.parametrize("seed", [9, 5])
 def test_inverse_correlation_in_floats_is_proved(seed):
     """What neither counts nor single exchanges close: a cut client off the line, a room that is not filled."""
     rng = np.random.default_rng([seed, 7])

@@ -7,7 +7,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
@@ -19,6 +18,7 @@ from solvers.instances import digest
 from solvers.instances.library import _coded, _decoded, pack, unpack
 from solvers.participation import CutoffProblem
 from solvers.weighting import TotalErrorProblem
+from tests.thoroughly import tried
 
 
 def same_bits(first, second):
@@ -33,8 +33,9 @@ def _key(stored):
     return next(name for name in stored if not name.endswith(".places")), stored
 
 
-@settings(max_examples=60, deadline=None)
-@given(
+@tried(
+    15,
+    60,
     st.integers(1, 9).flatmap(lambda n: arrays(np.float64, (n, n), elements=st.sampled_from([0.0, -0.0, 0.1, 0.3, 5]))),
     st.booleans(),
     st.sampled_from([np.float64, np.float32]),
