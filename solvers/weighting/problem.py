@@ -474,7 +474,7 @@ class TotalErrorProblem(AggregationProblem):
 
     @property
     def scale(self) -> float:
-        """The ratio at the unbiased weights, plus the bias term there."""
+        """The ratio at the unbiased weights, plus the bias term there times its weight; the constant is left out."""
         q = self.unbiased()
         return self.ratio(q) + self.bias_weight * self.bias_term(self.biased_importance(q))
 
