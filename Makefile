@@ -24,14 +24,14 @@ lint: $(VENV)/.installed
 
 docs: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
-	$(BIN)/python -m sphinx -W --keep-going -q -b html docs docs/_build/html
+	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -b html docs docs/_build/html
 	@command -v chromium >/dev/null && chromium --headless --no-sandbox --no-pdf-header-footer \
 		--print-to-pdf=docs/_build/html/reference/cheat_sheet.pdf docs/_build/html/reference/cheat_sheet.html \
 		>/dev/null 2>&1 || true
 
 docs-quick: $(VENV)/.installed
 	$(BIN)/python -m pip install --quiet --editable '.[docs]'
-	$(BIN)/python -m sphinx -W --keep-going -q -t quick -b html docs docs/_build/quick
+	$(BIN)/python -m sphinx -W --keep-going -q -j 2 -t quick -b html docs docs/_build/quick
 
 $(VENV)/.installed: pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -10,7 +10,8 @@ HERE = Path(__file__).parent
 sys.path[:0] = [str(HERE.parent), str(HERE / "_extensions")]
 # Pages and examples are executed: their processes import this checkout, and bring no noise. Kernels choose the backend
 # that shows figures on the page (one named here would be taken instead); the gallery draws without a screen by itself.
-os.environ["PYTHONPATH"] = os.pathsep.join([str(HERE.parent), os.environ.get("PYTHONPATH", "")])
+folders = [str(HERE.parent), str(HERE / "_extensions"), os.environ.get("PYTHONPATH", "")]
+os.environ["PYTHONPATH"] = os.pathsep.join(folders)
 os.environ.pop("MPLBACKEND", None)
 os.environ.setdefault("COLUMNS", "80")
 
@@ -33,6 +34,7 @@ extensions = [
     "sphinx_design",
     "sphinx_gallery.gen_gallery",
     "generated_pages",
+    "executed_ahead",
     "offline_mathjax",
 ]
 exclude_patterns = ["_build", "**/_draft*", "examples/*.ipynb", "examples/*.py", "examples/*.zip"]
@@ -75,6 +77,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "capture_repr": (),  # what an example shows it prints
     "abort_on_example_error": True,
+    "parallel": True,  # as many at once as -j says
     "write_computation_times": False,  # its pages fetch scripts from elsewhere
     "plot_gallery": not tags.has("quick"),  # noqa: F821
 }
