@@ -107,7 +107,7 @@ class Policy:
     #: .2.
     fixing_tries: tuple[tuple[float, int], ...] = ((0.1, 20), (0.2, 20), (0.05, 80))
     #: Part of the clients to choose by which the fractional solution's sum may be off: where it is off by less, and
-    #: nothing is fixed, other multipliers of the diagonal will not fix anything either. Not swept.
+    #: hardly anything is fixed, other multipliers of the diagonal will not fix much either. Not swept.
     fixing_settled: float = 0.01
     #: Shifts of the multipliers, in units of their mean, from large to small. 2026-11-24, the same rounds: the best
     #: single one was 3e-4 to 3e-3.

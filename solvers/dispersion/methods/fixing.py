@@ -313,9 +313,9 @@ def fix_clients(
         run.spend(policy.sweep_work(left, sweeps))
         is_settled = abs(float(relaxation.x().sum()) - fixing.size) <= policy.fixing_settled * fixing.size
         fixed = _bound(fixing, relaxation, quadratic, linear, constant, policy)
-        if fixed == 0 and is_settled:
-            break
         if not fixed or fixed < policy.fixing_least * left:
+            if is_settled and fixed is not None:
+                break
             tries = tries[1:]
     if fixing.is_decided and not run.proved:
         fixing.conclude()
