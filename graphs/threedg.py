@@ -103,7 +103,7 @@ def dependency_graph(
     Raises
     ------
     SimilarityError
-        If the matrix is not square, symmetric and finite, an option is unknown, or σ² is not positive.
+        If the matrix is not square, symmetric and finite, or an option is unknown or out of range.
 
     Warns
     -----

@@ -31,10 +31,11 @@ def read_intervals(path: str | Path, *, origin: str | float | None = None, time_
     ----------
     path : path-like
         ``.csv``, ``.csv.gz``, ``.parquet``, ``.json`` (a list of objects) or ``.jsonl`` with ``client``, ``on`` and
-        ``off``; or as ``.json`` an object of clients: FedScale's trace of behaviour, with lists ``active`` and
-        ``inactive`` of seconds and a ``finish_time``, or FLASH's, with ``messages`` of times and states, where a phone
-        is there while its screen is off or locked, it charges and it is on Wi-Fi. Times are seconds (since 1970, say),
-        or dates with a time of day (ISO 8601). Clients are numbers from 0, or texts, which are numbered in their order.
+        ``off``; or as ``.json`` an object of clients: FedScale's trace of behaviour (or its pickle), with lists
+        ``active`` and ``inactive`` of seconds and a ``finish_time``, or FLASH's, with ``messages`` of times and states,
+        where a phone is there while its screen is off or locked, it charges and it is on Wi-Fi. Times are seconds
+        (since 1970, say), or dates with a time of day (ISO 8601). Clients are numbers from 0, or texts, which are
+        numbered in their order.
     origin : str or float, optional
         The moment, as a time of the file, at which a run starts; the first one in the file by default.
     time_zone : str
@@ -83,9 +84,9 @@ def read_transitions(
     Parameters
     ----------
     path : path-like
-        As for `read_intervals`, with ``client``, ``time`` and ``state``: 1, on, online, active, available, charging for
-        one that is there, 0, off, offline, inactive, unavailable, discharging for one that is away. The times of a
-        client do not decrease; a state that repeats changes nothing.
+        As for `read_intervals`, with ``client``, ``time`` and ``state``: 1, true, on, online, active, available,
+        charging, there for one that is there, 0, false, off, offline, inactive, unavailable, discharging, away for one
+        that is not. The times of a client do not decrease; a state that repeats changes nothing.
     origin, time_zone
         As for `read_intervals`.
     end : str or float, optional

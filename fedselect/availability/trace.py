@@ -120,7 +120,7 @@ def write_trace(path: str | Path, there: NDArray[np.bool_], layout: str = "long"
 
 
 def read_trace(path: str | Path, n_clients: int | None = None) -> NDArray[np.bool_]:
-    """Read a trace from a CSV or Parquet file.
+    """Read a trace from a CSV, Parquet or ``.npy`` file.
 
     Parameters
     ----------
@@ -229,7 +229,7 @@ def _wide(path: str | Path, table: pd.DataFrame, n_clients: int | None) -> NDArr
 
 @AVAILABILITY.register("trace")
 def trace(federation: Federation, seed: int, *, path: str, after: str = "repeat") -> Trace:
-    """Read availability from a CSV or Parquet file (see `read_trace` for its two layouts); no seed changes it.
+    """Read availability from a CSV, Parquet or ``.npy`` file (see `read_trace` for its layouts); no seed changes it.
 
     Parameters
     ----------
@@ -250,7 +250,7 @@ def trace(federation: Federation, seed: int, *, path: str, after: str = "repeat"
 
 @DROPOUT.register("trace")
 def returns_trace(n_clients: int, seed: int, *, path: str, after: str = "repeat") -> Trace:
-    """Read returns from a CSV or Parquet file, in the layouts of `read_trace`; options as for availability's."""
+    """Read returns from a CSV, Parquet or ``.npy`` file, as `read_trace` does; options as for availability's."""
     return Trace(read_trace(path, n_clients), after=after)
 
 

@@ -94,8 +94,8 @@ def bench(
     """Compare solver methods: methods x instances x seeds x time limits, every answer checked.
 
     Exit code 0: every row is sound; 2: the command is not accepted, nothing was written; 3: the benchmark is
-    finished, but some row crashed, hung, raised an error or is invalid, or no row is there as every method's package is
-    missing; 130: interrupted, the same command continues.
+    finished, but some row crashed, hung, raised an error or is invalid, or every row is refused or lacks its method's
+    package; 130: interrupted, the same command continues.
     """
     from fedselect.reports.suites import publish as publish_run
     from solvers.benchmark import run_benchmark

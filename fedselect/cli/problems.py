@@ -31,10 +31,11 @@ def problem_of(
     Parameters
     ----------
     text : str
-        A name in the library, or a path whose ending says the format: ``.npz`` (of this package), ``.txt`` (MDPLIB),
-        ``.dat`` (a graph for its densest subgraph), ``.tsp`` (TSPLIB), ``.qubo``, ``.qplib``, ``.lp``, ``.mps``,
-        ``.bqm`` and ``.json`` (dimod's BinaryQuadraticModel), ``.cqm`` (its ConstrainedQuadraticModel), ``.npy`` and
-        ``.csv`` (a matrix of distances where it is symmetric with a diagonal of zeros, else points).
+        A name in the library, or a path whose ending says the format: ``.npz`` and ``.json`` (of this package),
+        ``.txt`` (MDPLIB), ``.dat`` (a graph for its densest subgraph), ``.tsp`` (TSPLIB), ``.qubo``, ``.qplib``,
+        ``.lp``, ``.mps``, ``.bqm`` and ``.json`` (dimod's BinaryQuadraticModel), ``.cqm`` (its
+        ConstrainedQuadraticModel), ``.npy`` and ``.csv`` (a matrix of distances where it is square with a diagonal of
+        zeros or nearly symmetric, else points).
     size : int or (int, int), optional
         Clients to choose, where the file does not say, or says another number; of a model also the least and largest.
     costs : path-like, optional

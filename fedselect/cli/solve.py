@@ -107,7 +107,7 @@ def solve(
         Path | None, typer.Option(help="Write what proves the bound to this .npz, for 'fedselect verify'.")
     ] = None,
     log: Annotated[bool, typer.Option("--log", help="Print a line for every improvement, to stderr.")] = False,
-    pool: Annotated[int | None, typer.Option(help="So many of the best selections, proved to be these.")] = None,
+    pool: Annotated[int | None, typer.Option(help="So many of the best selections; the output says if proved.")] = None,
     within: Annotated[
         float | None,
         typer.Option(help="All selections worse than the best by this share at most: 0.001 for .1 per cent."),

@@ -80,7 +80,7 @@ def make(
 
 @app.command("show")
 def show(
-    file: Annotated[Path, typer.Argument(help="A .csv, .csv.gz or .parquet trace.", show_default=False)],
+    file: Annotated[Path, typer.Argument(help="A .csv, .csv.gz, .npy or .parquet trace.", show_default=False)],
     format: Format = "text",
 ) -> None:
     """Show a trace, of rounds or of intervals in seconds: clients, how many are there, for how long, and a picture."""

@@ -190,7 +190,7 @@ class Federation:
         test : (features, labels)
             What the server evaluates with; no client's.
         classes : int, optional
-            Number of classes; one more than the largest label if left out.
+            Number of classes. If left out, one more than the largest label, or none where labels are floating-point.
         validation : sequence of (features, labels)
             What each client holds out of training; nothing if left out.
         name : str

@@ -45,11 +45,12 @@ def leaf(
     """Read a data set that LEAF has made: its users are the clients, and its split is kept.
 
     The folder holds ``train`` and ``test`` with ``.json`` files of ``users``, ``num_samples`` and ``user_data``. Where
-    the same users are in both, a client's tests are its own (`Federation.client_tests`), and the server's test set is
-    the tests of all. Samples are recognised by what they are: rows of numbers (FEMNIST, whose 784 pixels become
-    pictures of one channel; Synthetic), texts before a character (Shakespeare: the places of 80 characters in LEAF's
-    alphabet, as numbers that a model with an embedding turns back to whole ones), tweets (Sent140: counts of hashed
-    words). (Source: Caldas et al., LEAF, 2018; its repository, ``data/``.)
+    every client is in both, its tests are its own (`Federation.client_tests`), too. The server's test set is the tests
+    of all clients, or of all users in ``test`` where none is in ``train``. Samples are recognised by what they are:
+    rows of numbers (FEMNIST, whose 784 pixels become pictures of one channel; Synthetic), texts before a character
+    (Shakespeare: the places of 80 characters in LEAF's alphabet, as numbers that a model with an embedding turns back
+    to whole ones), tweets (Sent140: counts of hashed words). (Source: Caldas et al., LEAF, 2018; its repository,
+    ``data/``.)
 
     Parameters
     ----------
@@ -70,8 +71,8 @@ def leaf(
 
     Raises
     ------
-    DataError
-        When there are no such files, one is damaged or not LEAF's, or a user has no sample.
+    DataError, ConfigError
+        When there are no such files, one is damaged or not LEAF's, a user has no sample, or an option is out of range.
     """
     root = Path(data_path)
     folder = next((each for each in (root, root / "data") if (each / "train").is_dir()), None)
@@ -340,8 +341,8 @@ def npz_folder(
 
     Raises
     ------
-    DataError
-        When the folder has no such file, or one is damaged or lacks an array.
+    DataError, ConfigError
+        When the folder has no such file, one is damaged or lacks an array, or an option is out of range.
     """
     folder = Path(data_path)
     files = sorted(path for path in folder.glob("*.npz") if path.name != "test.npz")

@@ -105,7 +105,7 @@ class Comparison:
         return pd.DataFrame(rows).astype({unit: float})
 
     def differences(self, reference: str | None = None) -> pd.DataFrame:
-        """Return the paired differences of loss and accuracy from a label; see `difference_table`."""
+        """Return the paired differences of the measures from those of a label; see `difference_table`."""
         return difference_table(self.table(), reference)
 
     def choice(self) -> pd.DataFrame:

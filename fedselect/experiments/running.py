@@ -100,10 +100,10 @@ def run(
     """Run an experiment into its folder, or continue it where it was stopped.
 
     The folder holds ``config.toml`` (resolved), ``origin.json`` (provenance: versions, commit, digests of the plugins'
-    code and of files), ``rounds.jsonl`` (one line per round, written as it ends),
-    ``checkpoint.npz`` and, once finished, ``metrics.csv``, ``clients.csv``, ``model.pt`` (the final model's
-    ``state_dict``, for ``torch.load``), ``summary.json`` and ``plots/``. A finished run is not repeated; one of another
-    configuration or other files is never taken for this one, and one of other code or versions with a warning.
+    code and of files), ``rounds.jsonl`` (one line per round, written as it ends), ``checkpoint.npz`` and, once
+    finished, ``metrics.csv``, ``clients.csv``, ``client_rounds.csv``, ``model.pt`` (the final model's ``state_dict``,
+    for ``torch.load``), ``summary.json`` and ``plots/``. A finished run is not repeated; one of another configuration
+    or other files is never taken for this one, and one of other code or versions with a warning.
 
     Parameters
     ----------
@@ -131,7 +131,7 @@ def run(
 
     Raises
     ------
-    FedselectError
+    FedselectError, solvers.SolversError
         When the experiment cannot be built (nothing is written then), the folder holds another run or one of other
         files (which are named), cannot be written, or another process is at work in it.
     """

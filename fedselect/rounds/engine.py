@@ -326,7 +326,7 @@ def feedback(
     context, selection : RoundContext, Selection
         The selector's context, and its answer.
     returned : sequence of int, optional
-        Ids of the clients whose update arrived; all of the selected if left out.
+        Ids of the clients whose update arrived; all of the selected that have not failed if left out.
     failed : collection of int
         Ids of those that reported an error. The rest of the selected is missing.
     losses, norms, received_losses, updates : mapping, optional
@@ -347,7 +347,7 @@ def feedback(
     ------
     ConfigError
         When a client returned or failed that was not selected, did both, or has numbers without having returned; when
-        a selected client was not available; when a loss or norm is not a number.
+        a selected client was not available; when a loss, norm or duration is not a finite number.
     """
     chosen = selection.clients
     outcomes = np.where(context.available, np.int8(Outcome.IDLE), np.int8(Outcome.UNAVAILABLE))
@@ -573,7 +573,7 @@ def _moments(values: NDArray[np.float64]) -> list[float | None]:
 
 
 def solution_record(solution: Solution) -> Record:
-    """Convert a solution to JSON values: everything but problem, decision and trace."""
+    """Convert a solution to JSON values: its outcome and its cost, without problem, decision and trace."""
     known = ("method", "status", "stopped", "objective", "bound", "absolute_gap", "gap")
     spent = ("seconds", "build_seconds", "nodes", "details")
     return {key: jsonable(getattr(solution, key)) for key in (*known, *spent)}

@@ -146,7 +146,8 @@ class SelectorBase(Stateful):
     """Base of a selector: nothing to do in a round without clients, and nothing to learn unless a subclass does.
 
     A subclass gives `_choose`, or `_select` where a round without clients is more than nothing. Its arguments that are
-    not as described raise `ConfigError`, when it is built or, where only a round can tell, in the round.
+    not as described raise `ConfigError`, when it is built or, where only a round can tell, in the round; for methods
+    see `check_solving`.
     """
 
     #: Clients it was built for; None where it serves any number of them.

@@ -51,7 +51,7 @@ class ChainEstimates(Stateful):
     strength : float
         H > 0, in rounds.
     availability, correlation : float or (N,) array-like
-        π_0 in (0, 1) and λ_0 of the prior.
+        π_0 in (0, 1] and λ_0 in [-1, 1] of the prior.
     denominator : {"row", "total"}
         ``"row"``: as above, consistent. ``"total"``: as the authors' code has it, both rows over all rounds, and a
         phantom transition from inactive to inactive before the first round; that tends to :math:`-2\pi(1 - \pi)(1 -

@@ -425,10 +425,10 @@ def constraints_of(
         ``include``, ``exclude``, ``conflicts``, ``include_after`` as for `RoundConstraints`. ``quotas``: tables with
         ``at_least`` and ``at_most`` and either ``members``, or ``by`` and perhaps ``value``: ``by`` is a column of the
         table of clients, ``"label"`` (the label that most of a client's samples have) or ``"availability"`` (``"rare"``
-        and ``"common"``: below the median of the true rates, or not), and without a value every group has the quota.
-        ``budgets``: tables with ``limit``, perhaps ``name``, and one of ``use`` (a list), ``column`` (of the table of
-        clients) and ``clock`` (see `ClockBudget`). With ``over = "run"`` each client has its own over all rounds, and
-        ``limit`` may be a column, or a list, too (`RunBudget`).
+        and ``"common"``: below the median of round 0's true rates, or not), and without a value every group has the
+        quota. ``budgets``: tables with ``limit``, perhaps ``name``, and one of ``use`` (a list), ``column`` (of the
+        table of clients) and ``clock`` (see `ClockBudget`). With ``over = "run"`` each client has its own over all
+        rounds, and ``limit`` may be a column, or a list, too (`RunBudget`).
     clients_file : str, optional
         Table of clients (CSV or Parquet) with a column ``client``, 0 to N - 1, and others.
 

@@ -107,8 +107,8 @@ class FedGS(SelectorBase):
     bound_by : str, optional
         A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     time_limit : float, optional
-        Seconds for each of the two, in every round. Left out, ``"auto"`` on a matrix or points has the proof budget,
-        and other methods the context's limit.
+        Seconds for each of the two, in every round. Left out, ``"auto"`` without ``bound_by`` on a matrix or points
+        has the proof budget; all others have the context's limit.
     ties : {"id", "random"}
         Which of several selections of the same value is taken. ``"id"``: the method's, mostly that of the lowest ids,
         the same under every seed. ``"random"``: one of all optima, each with the same probability, by the run's seed;

@@ -107,7 +107,7 @@ class Rolling(SelectorBase):
         Availability of the rounds after the present one: drawn from how often each client was there so far, as it is
         now, or the truth (an oracle).
     availability : Availability, optional
-        The run's own; needed where it is ``"known"``.
+        The run's own, for ``"known"``, which without it forecasts as ``"rates"`` does.
     method : str
         Any method registered for the schedule problem.
     aggregation : {"samples", "mean", "deadline"}

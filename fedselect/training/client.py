@@ -120,7 +120,8 @@ class LocalTraining:
     Raises
     ------
     ConfigError
-        When batching is ``"always"`` and clients must train one by one, or a batch would have one sample to normalise.
+        When batching is ``"always"`` and clients must train one by one, a batch would have one sample to normalise, or
+        a setting is for images and features are none.
     """
 
     def __init__(

@@ -13,8 +13,9 @@ With n updates that returned in a round, of which a share of at most ``liars`` l
                   `solvers.dispersion.closest`: what Krum's sums stand for.
 ================  =====================================================================================================
 
-What is kept is weighed by the selection's weights, rescaled to the sum of all. Each is a `ServerRule` in
-`SERVER_RULES`; `fedselect.training.corruption` has clients that lie. Importable without PyTorch.
+The updates that the last three keep are weighed by the selection's weights, rescaled to the sum of all. The first two
+weigh all clients alike, times that sum. Each is a `ServerRule` in `SERVER_RULES`; `fedselect.training.corruption` has
+clients that lie. Importable without PyTorch.
 """
 
 from __future__ import annotations

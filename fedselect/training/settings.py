@@ -72,7 +72,7 @@ class TrainingSettings:
     r"""Settings of the clients' training and the server's aggregation.
 
     A step of a client from the received model :math:`w_0`, in PyTorch's convention: :math:`g` is the gradient of the
-    batch's mean cross-entropy plus ``weight_decay``\ ·w plus ``proximal``\ ·(w − w₀); v ← ``momentum``\ ·v + g; w ← w
+    batch's mean ``loss`` plus ``weight_decay``\ ·w plus ``proximal``\ ·(w − w₀); v ← ``momentum``\ ·v + g; w ← w
     − rate·v.
 
     Attributes
@@ -92,7 +92,8 @@ class TrainingSettings:
         How the step size falls over the rounds: by ``decay`` in every round or, under ``"step"``, every
         ``schedule_rounds`` rounds; along half a cosine, or a line, to 0 at ``schedule_rounds``.
     schedule_rounds : int, optional
-        Rounds of the schedule; those of the experiment by default, for ``"cosine"`` and ``"linear"``.
+        Rounds of the schedule; ``"step"`` needs it. ``"cosine"`` and ``"linear"`` have the experiment's rounds by
+        default, and need it where there is no experiment.
     optimizer : str
         The clients' optimizer: ``"sgd"``, or another of ``torch.optim`` by its name in small letters (``"adam"``,
         ``"adamw"``, ``"rmsprop"``). Its state starts anew in every round, and clients train one by one with it.
@@ -108,7 +109,7 @@ class TrainingSettings:
     batch_size : int
         Samples a step; a client passes over its shuffled samples again and again, keeping short last batches.
     momentum, weight_decay : float
-        Of the clients' SGD; v starts at zero in every round.
+        Of the clients' optimizer, the first of SGD alone; v starts at zero in every round.
     proximal : float
         FedProx's μ: the local objective gains μ/2 ‖w − w₀‖² (Li et al., MLSys 2020); combines with any selector.
     server_rule : {"fedavg", "fedavgm", "fedadam", "fedyogi"} or a name in `SERVER_RULES`
@@ -300,7 +301,7 @@ class TrainingSettings:
         return [self.local_epochs] if isinstance(self.local_epochs, int) else list(self.local_epochs)
 
     def rate(self, round: int) -> float:
-        """Local step size in ``round``; raise `ConfigError` where it has grown beyond single precision."""
+        """Local step size in ``round``; raise `ConfigError` beyond single precision or without ``schedule_rounds``."""
         if self.schedule_rounds is None and self.schedule != "exponential":
             raise ConfigError(f"training: schedule {self.schedule!r} needs schedule_rounds, a number of rounds")
         if self.schedule_rounds is None or self.schedule in ("exponential", "step"):
