@@ -222,7 +222,7 @@ def least_count_variance(records: Sequence[Mapping[str, Any]], n_clients: int) -
     """Least variance of the counts that any schedule reaches that selects as many clients in each round, divisor N - 1.
 
     In hindsight: the schedule knows all of the run's availability (`solvers.schedule.ScheduleProblem`). For more than
-    a million rounds times clients it is a lower bound of that, of counts that add up.
+    a million rounds times clients it is a lower bound of that, of counts that add up; for more than fifty million, NaN.
     """
     sizes = np.array([len(record["selected"]) for record in records])
     if len(records) * n_clients > 50 * _LARGEST_SCHEDULE or n_clients < 2:

@@ -1,8 +1,9 @@
 """Plugins: scripts and modules that register selectors, models, data sets, availability and solver methods.
 
 ``fedselect run --load my_parts.py``, or ``load = ["my_parts.py"]`` in a configuration. A script is run once per
-process; ``package.module`` is imported; of ``package.module:Name`` the class is registered under its own name where the
-module does not do it: a ``torch.nn.Module`` as a model, a class with ``select`` and ``update`` as a selector.
+process, and again when it has changed; ``package.module`` is imported; of ``package.module:Name`` the class is
+registered under its own name where the module does not do it: a ``torch.nn.Module`` as a model, a class with ``select``
+as a selector.
 
 `worker_payload` serialises what is registered here for another process, or another machine under Ray or Dask, where
 `load_payload` registers it.

@@ -174,13 +174,13 @@ def draw(
         Label mix of each client in node order, shape (N, C), counts or shares. Default: each node's
         ``labels`` attribute; without either, all clients have one colour.
     label_names
-        C names for the legend; default 0 … C−1.
+        C names for the legend, which there is for up to 20 labels; default 0 … C−1.
     positions
         Where each node goes, as (x, y); default a spring layout of the strongest edges, pulled apart
         until no two pies overlap.
     edges_per_client
         Draw only each client's so many most similar neighbours: at 200 clients a full 3DG has thousands of
-        edges and looks like felt. The legend says how many of how many are drawn.
+        edges and looks like felt. A line below the picture says how many are drawn.
     names
         Whether to write the nodes' names; default up to 60 clients.
     title
@@ -196,7 +196,7 @@ def draw(
     Raises
     ------
     GraphError
-        If the graph is empty, a selected node or position is not in it, or labels do not fit its nodes.
+        If the graph is empty, a selected node is not in it, a node has no position, or labels or names do not fit.
 
     Notes
     -----

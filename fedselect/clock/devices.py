@@ -210,8 +210,9 @@ def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
 
     Raises
     ------
-    DataError
-        When the file is no such table, or clients are missing; the sentence names the first.
+    DataError, ConfigError, MissingExtraError
+        When the file is no such table, or clients are missing (the sentence names the first); when its ending is
+        unknown, or it is Parquet and pyarrow is missing.
     """
     has_clients = str(path).lower().endswith(".json") or is_pickle(path)
     read = _capacities(path) if has_clients else read_table(path, "table of devices", numbers=True)
