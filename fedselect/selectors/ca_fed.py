@@ -177,6 +177,8 @@ class CAFed(SelectorBase):
     ------
     ConfigError
         When an argument is not as described, or (in the round) no losses can be had.
+    UnknownMethod, InvalidOption
+        For ``method`` and ``bound_by``, as `fedselect.selectors.base.check_solving` has it.
     """
 
     state_names = ("_loss", "_least", "_started", "chains")

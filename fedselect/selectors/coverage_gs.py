@@ -62,6 +62,8 @@ class CoverageGS(FedGS):
     ------
     ConfigError, DataError
         When an option is out of range, the distances are not a distance matrix, or clients are more than `LARGEST`.
+    UnknownMethod, InvalidOption
+        For ``method`` and ``bound_by``, as `fedselect.selectors.base.check_solving` has it.
     """
 
     def __init__(

@@ -69,6 +69,8 @@ class DivFL(SelectorBase):
     ------
     ConfigError
         When an argument is not as described or, in a round, the engine has no updates.
+    UnknownMethod, InvalidOption
+        For ``method`` and ``bound_by``, as `fedselect.selectors.base.check_solving` has it.
     """
 
     def __init__(

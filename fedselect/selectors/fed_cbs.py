@@ -60,6 +60,8 @@ class FedCBS(SelectorBase):
     ------
     ConfigError, DataError
         When an argument is not as described.
+    UnknownMethod, InvalidOption
+        For ``method`` and ``bound_by``, as `fedselect.selectors.base.check_solving` has it.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("counts",)

@@ -137,6 +137,8 @@ class FedGS(SelectorBase):
     ------
     ConfigError, DataError
         When an option is out of range or the distances are not a distance matrix.
+    UnknownMethod, InvalidOption
+        For ``method`` and ``bound_by``, as `fedselect.selectors.base.check_solving` has it.
     """
 
     def __init__(
