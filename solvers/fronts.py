@@ -51,8 +51,8 @@ class Point(NamedTuple):
 class Front(Sequence[Solution]):
     """Solutions of which none is at least as good as another in both terms, the second term rising.
 
-    The problem of each solution has the second term as a budget, counted from the least there is, whose limit is what
-    the solution uses: its bound proves that no selection that uses as little has a better first term. Of supported
+    The problem of each solution has the second term as a budget, whose limit is what the solution uses (costs are
+    counted from the least cost): its bound proves that no selection that uses as little has a better first term. Of supported
     pairs between the ends it is the problem with the weight at which the pair is best.
 
     Attributes
@@ -171,7 +171,7 @@ def frontier(
     Raises
     ------
     InvalidProblem
-        When the problem has no second term, or not the named one.
+        When it is no `ConstrainedProblem`, has no second term, or not the named one.
     InvalidOption
         When ``points``, the time limit, or an option is not accepted.
 

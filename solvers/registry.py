@@ -259,8 +259,8 @@ def method(
     Raises
     ------
     InvalidOption
-        When the name is no text, the kind is none of the three, ``problem`` is no problem type, or an option has the
-        name of one of `solve`'s own arguments.
+        When the name is no text, the kind is none of the three, ``problem`` is no problem type or one that is solved by
+        another's methods, or an option has the name of one of `solve`'s own arguments but ``threads``.
 
     Examples
     --------

@@ -154,7 +154,7 @@ class Run:
     def remaining(self) -> float:
         """Seconds left, never negative; `math.inf` without a limit.
 
-        None are left once the gap is good enough or the run is cancelled. Where work is limited, seconds are counted
+        None are left once the gap is good enough, the target is decided or the run is cancelled. Where work is limited, seconds are counted
         work, at a fixed rate: they pass in the same places on every run.
         """
         if self.is_cancelled or self.enough:
@@ -209,7 +209,7 @@ class Run:
 
     @property
     def expired(self) -> bool:
-        """Whether the method is to end: the time limit has passed, the gap is good enough, or the run is cancelled."""
+        """Whether the method is to end: a limit has passed, gap or target is reached, or the run is cancelled."""
         return self.remaining <= 0.0
 
     @property

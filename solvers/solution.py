@@ -57,7 +57,7 @@ _POOL_FACTS: dict[str, Any] = {"pool_bound": float | None, "pool_complete": bool
 class TracePoint(NamedTuple):
     """One step of the anytime trace.
 
-    ``second`` counts from the start of `solvers.solve`; ``objective`` is the best feasible value so far and
+    ``second`` counts from the start of `solvers.solve`, without loading and compiling; ``objective`` is the best feasible value so far and
     ``bound`` the best bound so far, each ``None`` until there is one.
     """
 
@@ -433,8 +433,9 @@ class Solution:
         Returns
         -------
         dict of str to float
-            ``objective_error`` (reported minus recomputed objective) and ``violation``; and, for convex problems
-            whose method returned duals, the KKT residuals that ``problem.kkt_residuals`` defines.
+            ``objective_error`` (absolute difference of reported and recomputed objective) and ``violation``; and, for
+            convex problems whose method returned duals, the KKT residuals that ``problem.kkt_residuals`` defines.
+            Empty where there is no decision.
         """
         if self.x is None:
             return {}
@@ -509,7 +510,8 @@ class Solution:
         Raises
         ------
         InvalidProblem
-            When the file holds no solution, or that of another problem.
+            When the file holds no solution; of JSON also when it is of another problem, its problem is not found, or
+            it has no feasible decision.
         """
         return replace(_read(path, problem), is_received=True)
 

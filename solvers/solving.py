@@ -136,8 +136,8 @@ def solve(
     InvalidProblem
         When ``problem`` is no problem, or one that the method does not accept.
     InvalidOption
-        When a limit, the gap, the seed, ``start``, ``bound_by``, ``stop`` or an option is not accepted; when
-        ``threads`` is given and no method that is to run has an option for it.
+        When another argument or an option is not accepted; when ``threads``, ``work_limit`` or a pool is asked of a
+        method that has none.
     InvalidAnswer
         When the method returned an infeasible decision or an impossible bound.
 
@@ -409,7 +409,7 @@ def with_bound(
     Parameters
     ----------
     solution : Solution
-        A decision; one that is proved already is returned as it is.
+        A decision; one that is proved already, or within ``gap``, is returned as it is.
     method : str
         An exact method or a relaxation of its problem; it starts from the decision.
     time_limit : float, optional
@@ -431,7 +431,7 @@ def with_bound(
 
     Raises
     ------
-    UnknownMethod, MissingBackend, InvalidOption, InvalidAnswer
+    UnknownMethod, MissingBackend, InvalidProblem, InvalidOption, InvalidAnswer
         As for `solve`.
     """
     planned = plan(solution.problem, method, time_limit=time_limit, gap=gap, seed=solution.seed, **options)

@@ -184,8 +184,8 @@ class AllocationProblem(Problem):
         Raises
         ------
         InvalidProblem
-            When an argument is not as described, no client is available, or ``total`` is below the number of groups
-            present: no group is dropped silently.
+            When an argument is not as described, no client is available, or ``total`` is below what the groups present
+            need at least: no group is dropped silently.
         """
         upper = whole_numbers(available, "available")
         if not upper.any():

@@ -30,7 +30,7 @@ class CoverageProblem(ConstrainedProblem):
     Facility location, or the p-median with similarities for distances: the selection of DivFL (Balakrishnan et al.,
     ICLR 2022), which states it with distances between gradients, :math:`s_{ij} = \text{const} - d_{ij}`. It is
     NP-hard; the objective is submodular, and greedy selection reaches 1 − 1/e of the optimum where similarities are
-    non-negative.
+    non-negative and there are neither costs nor side constraints.
 
     Parameters
     ----------
