@@ -52,8 +52,8 @@ class Front(Sequence[Solution]):
     """Solutions of which none is at least as good as another in both terms, the second term rising.
 
     The problem of each solution has the second term as a budget, whose limit is what the solution uses (costs are
-    counted from the least cost): its bound proves that no selection that uses as little has a better first term. Of supported
-    pairs between the ends it is the problem with the weight at which the pair is best.
+    counted from the least cost): its bound proves that no selection that uses as little has a better first term. Of
+    supported pairs between the ends it is the problem with the weight at which the pair is best.
 
     Attributes
     ----------

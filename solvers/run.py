@@ -154,8 +154,8 @@ class Run:
     def remaining(self) -> float:
         """Seconds left, never negative; `math.inf` without a limit.
 
-        None are left once the gap is good enough, the target is decided or the run is cancelled. Where work is limited, seconds are counted
-        work, at a fixed rate: they pass in the same places on every run.
+        None are left once the gap is good enough, the target is decided or the run is cancelled. Where work is
+        limited, seconds are counted work, at a fixed rate: they pass in the same places on every run.
         """
         if self.is_cancelled or self.enough:
             return 0.0

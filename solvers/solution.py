@@ -57,8 +57,8 @@ _POOL_FACTS: dict[str, Any] = {"pool_bound": float | None, "pool_complete": bool
 class TracePoint(NamedTuple):
     """One step of the anytime trace.
 
-    ``second`` counts from the start of `solvers.solve`, without loading and compiling; ``objective`` is the best feasible value so far and
-    ``bound`` the best bound so far, each ``None`` until there is one.
+    ``second`` counts from the start of `solvers.solve`, without loading and compiling; ``objective`` is the best
+    feasible value so far and ``bound`` the best bound so far, each ``None`` until there is one.
     """
 
     second: float
@@ -332,7 +332,7 @@ class Solution:
 
     @property
     def native_status(self) -> str | None:
-        """Name that an external solver has for its answer, in its own tolerances; ``None`` for the methods here."""
+        """Name that an external solver has for its answer, in its own tolerances; ``None`` where a method keeps none."""
         return self.details.get("native_status")
 
     @property

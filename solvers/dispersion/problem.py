@@ -334,8 +334,8 @@ class DispersionProblem(SelectionProblem):
           mean distance of the *selected* pairs, as the text of the paper ("average") says;
         * ``"paper"``, Eqs. 13-14 as printed: :math:`a = \alpha / (N (N - 1))`, smaller by a factor of 110 at
           N = 100, m = 10: α then only breaks ties between equal counts;
-        * ``"turns"``: :math:`a = \alpha / ((N - 1) (m - 1))`, so that α is in turns: no swap of two clients gains more
-          by distances than α turns are worth, whatever N and m.
+        * ``"turns"``: :math:`a = \alpha / ((N - 1) (m - 1))`, so that α is in turns: with distances up to 1, no swap of
+          two clients gains more by them than α turns are worth, whatever N and m.
 
         **Under** ``"pairs"`` **the meaning of α changes with m.** A swap gains up to 2α/m of the mean distance, which
         is worth α (N - 1) / m turns: at N = 100 and α = 1 these are 10 with m = 10 and 33 with m = 3, where the mean
