@@ -332,7 +332,7 @@ class Solution:
 
     @property
     def native_status(self) -> str | None:
-        """Name that an external solver has for its answer, in its own tolerances; ``None`` where a method keeps none."""
+        """Name that an external solver has for its answer, in its own tolerances; ``None`` where none is kept."""
         return self.details.get("native_status")
 
     @property
