@@ -28,11 +28,11 @@ def test_every_instance_has_one_recipe_and_every_recipe_its_instances():
         recipe("nothing-r1")
 
 
-#: Rounds under side constraints are recorded by the same code.
+#: Rounds under side constraints are recorded by the same code: one in every run, and so on all profiles of CI.
 CONSTRAINED = [name for name in SMALL if name.startswith("constrained-")]
 
 
-@pytest.mark.parametrize("name", [*(name for name in SMALL if name not in CONSTRAINED), *few_of(CONSTRAINED, 0)])
+@pytest.mark.parametrize("name", [*(name for name in SMALL if name not in CONSTRAINED), *few_of(CONSTRAINED[::-1], 1)])
 def test_recording_again_gives_the_same_problem(name):
     """FedGS's and FedAU's to the bit, on every processor; E3CS's, whose weights NumPy's exponential makes, to 1e-12."""
     ((again, problem),) = recipe(name).record(only=name)
