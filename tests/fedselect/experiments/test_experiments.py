@@ -298,6 +298,7 @@ def test_an_interrupted_run_continues_to_the_same_bits(config, tmp_path, stop_at
     ("kills", "overrides"),
     [
         pytest.param((4,), ["experiment.rounds=20"], id="every round saved"),
+        pytest.param((7,), ["experiment.rounds=30"], id="every round saved, longer", marks=pytest.mark.thorough),
         pytest.param((5, 25), ["experiment.rounds=60"], id="twice", marks=pytest.mark.thorough),
         pytest.param(
             (14,),

@@ -8,12 +8,12 @@ from tests.solvers.certificates.from_scratch import KINDS, fuzz
 from tests.thoroughly import few_of
 
 
-@pytest.mark.parametrize("seed", few_of(range(11), 1))
-def test_nothing_made_up_proves_anything_false(tmp_path, seed):
+@pytest.mark.parametrize(("seed", "tries"), few_of([(0, 200), (0, 400), *((seed, 5_000) for seed in range(1, 11))], 1))
+def test_nothing_made_up_proves_anything_false(tmp_path, seed, tries):
     """Of all kinds, about honest and hostile problems, in both checkers: 5 000 for each seed, 200 in every run."""
-    counts, wrong = fuzz(seed, 5_000 if seed else 200, tmp_path)
+    counts, wrong = fuzz(seed, tries, tmp_path)
     assert wrong == []
-    assert counts["tried"] > 190
+    assert counts["tried"] > tries - 10
     assert 0.4 < counts["hostile"] / counts["tried"] < 0.6
     assert min(counts["accepted by the one file"], counts["accepted by the package"]) > counts["tried"] / 8
     assert counts["tight"] > counts["tried"] / 40

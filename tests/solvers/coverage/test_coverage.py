@@ -53,7 +53,7 @@ def random_problem(rng, largest=8):
     return CoverageProblem(similarity, int(rng.integers(1, n + 1)), costs)
 
 
-@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 40), (1, 1500)], 1))
+@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 40), (0, 120), (1, 1500)], 1))
 def test_thousands_of_small_cases_against_enumeration(seed, cases):
     rng = np.random.default_rng(seed)
     proved = 0

@@ -48,7 +48,7 @@ def random_problem(rng, largest=8):
     return DeadlineProblem(ready, upload, deadline, values)
 
 
-@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 50), (1, 1500)], 1))
+@pytest.mark.parametrize(("seed", "cases"), few_of([(0, 50), (0, 150), (1, 1500)], 1))
 def test_thousands_of_small_cases_against_enumeration(seed, cases):
     rng = np.random.default_rng(seed)
     solved = 0

@@ -25,6 +25,7 @@ from fedselect.rounds.protocol import EndOfRun, Outcome, Selection
 from fedselect.selectors import AFL, E3CS, DivFL, FedGS, PowerOfChoice, TiFL, Uniform
 from fedselect.training.settings import one_thread
 from tests.fedselect.integrations.flower.processes import Federation
+from tests.thoroughly import few_of
 
 N = 6
 SIZES = np.arange(10, 10 + N)
@@ -327,12 +328,13 @@ def test_it_runs_with_a_superlink_and_two_supernodes(project, tmp_path):
     assert (tmp_path / "model.pt").stat().st_size > 1000
 
 
-def test_five_lines_are_all_that_an_existing_project_needs(project):
+@pytest.mark.parametrize("rounds", few_of([2, 4], 1))
+def test_five_lines_are_all_that_an_existing_project_needs(project, rounds):
     lines = (EXAMPLES / "flower_app.diff").read_text(encoding="utf-8").splitlines()
     assert sum(line.startswith("+") and not line.startswith("+++") for line in lines) <= 5
     server, client = (importlib.import_module(f"pytorchexample.{name}_app") for name in ("server", "client"))
     grid = LocalGrid(client.app, 10)
-    settings = {"fraction-train": 0.3, "num-server-rounds": 2, "learning-rate": 0.1, "local-epochs": 1,
+    settings = {"fraction-train": 0.3, "num-server-rounds": rounds, "learning-rate": 0.1, "local-epochs": 1,
                 "batch-size": 16, "output": str(project / "model.pt")}  # fmt: skip
     for context in grid._contexts.values():
         context.run_config.update(settings)
