@@ -200,7 +200,7 @@ def _fix(tree: CertificateTree, solution: Solution, seconds: float) -> None:
         return
     run = Run(problem, "certificate", None if math.isinf(seconds) else seconds, 0)
     run.offer(solution.x)
-    # Here every pass over few clients saves time later: what multipliers of the diagonal fix is written in n numbers.
+    # Every pass pays here: one by multipliers of the diagonal is written in n numbers, a later one in n².
     fixing = fix_clients(problem, run, replace(policy, fixing_settled=0.0), _WrittenFixing(tree, run))
     if problem.n <= policy.fixing_ratio * problem.size:
         fix_by_products(problem, run, fixing=fixing)
