@@ -126,8 +126,10 @@ def _smallest_gain(problem: DispersionProblem) -> float:
 
 
 def local_ascent(problem: DispersionProblem, run: Run) -> None:
-    """Offer what the run has, or the greedy selection, improved by swaps."""
-    run.offer(ascend(problem, greedy_decision(problem) if run.x is None else problem.decision(run.x), run))
+    """Offer what the run has, or the greedy selection, which is offered before, improved by swaps."""
+    if run.x is None:
+        run.offer(greedy_decision(problem))
+    run.offer(ascend(problem, incumbent(run), run))
 
 
 def ensure_incumbent(problem: DispersionProblem, run: Run) -> None:

@@ -66,12 +66,12 @@ def dispersion_method(
 
 
 def begin(problem: SelectionProblem, run: Run) -> None:
-    """Give a run the trivial bound, and a decision if it has none: the greedy one, improved where swaps are cheap."""
-    run.tighten(problem.trivial_bound())
+    """Give a run a decision if it has none, the greedy one, improved where swaps are cheap, and the trivial bound."""
     if isinstance(problem, DispersionProblem):
         ensure_incumbent(problem, run)
     elif run.x is None:
         find(problem, "greedy").function(problem, run)
+    run.tighten(problem.trivial_bound())
 
 
 def is_trivial(problem: SelectionProblem) -> bool:

@@ -136,9 +136,8 @@ def _is_constrained(work: Work) -> Literal[True] | str:
     return work.problem.is_constrained or "as there are no side constraints"
 
 
-def _is_large(work: Work) -> Literal[True] | str:
-    few = work.policy.few_clients
-    return work.problem.n >= few or f"as the trees begin with one where there are fewer than {few} clients"
+def _needs_a_search(work: Work) -> Literal[True] | str:
+    return not is_trivial(work.problem) or "as no search is needed"
 
 
 def _comes_in_types(work: Work) -> Literal[True] | str:
@@ -434,9 +433,9 @@ MATRIX_STAGES = (
     ),
     Stage(
         "first selection",
-        "there are {few_clients} clients and more",
+        "a search is needed",
         "greedy choice and swaps, before anything that takes a while",
-        _is_large,
+        _needs_a_search,
         _find_a_selection,
     ),
     Stage(
