@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -31,6 +32,7 @@ from solvers.dispersion.problem import (
 from solvers.dispersion.relaxations.rlt import RowRelaxation
 from solvers.dispersion.relaxations.sifting import CoreMultipliers
 from solvers.dispersion.relaxations.slice_form import ScaledProblem, units
+from solvers.dispersion.relaxations.uniform_shift import uniform_shift_bound
 from solvers.dispersion.subproblem import SubproblemRun, as_matrix
 from solvers.dispersion.tree.rlt_log import RltLog
 from solvers.registry import find, method
@@ -178,7 +180,12 @@ def _is_soon_searched(work: Work) -> Literal[True] | str:
         return f"as it is for {policy.few_clients} to {policy.largest_tree} clients"
     if is_trivial(work.problem):
         return "as no search is needed"
-    return n < policy.rlt_ratio * m or "as few of many are chosen"
+    if n < policy.rlt_ratio * m:
+        return True
+    with work.run.phase("uniform shift"):
+        uniform_shift_bound(work.problem, work.run)
+    gap = _gap(work.run)
+    return gap <= policy.near_gap or f"as few of many are chosen, and one shift for all clients leaves {gap:.2g}"
 
 
 def _has_products(work: Work) -> Literal[True] | str:
@@ -281,11 +288,12 @@ def _fix(work: Work) -> bool:
 
 def _is_far(run: Run, policy: Policy) -> bool:
     """Whether the bound is so far away that trees would be busy with it, and better selections are worth a search."""
-    return (
-        run.objective is not None
-        and run.bound is not None
-        and relative_gap(run.objective, run.bound) > policy.far_search_gap
-    )
+    return _gap(run) > policy.far_search_gap
+
+
+def _gap(run: Run) -> float:
+    """Return the relative gap so far; infinite without a decision or a bound."""
+    return math.inf if run.objective is None or run.bound is None else relative_gap(run.objective, run.bound)
 
 
 def _search_far(run: Run, search: HybridSearch, policy: Policy) -> bool:
@@ -456,7 +464,8 @@ MATRIX_STAGES = (
     ),
     Stage(
         "short search",
-        "there are {few_clients} to {largest_tree:,} clients, and more than one in {rlt_ratio} is chosen",
+        "there are {few_clients} to {largest_tree:,} clients, and more than one in {rlt_ratio} is chosen, or one shift "
+        "for all clients leaves a gap of at most {near_gap:.2%}",
         "the first-order tree, for {short_search:,.0f} entries of the matrix",
         _is_soon_searched,
         _search_first,
