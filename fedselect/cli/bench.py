@@ -129,8 +129,9 @@ def bench(
     failures = table[table["verdict"].isin(_FAILURES)]
     _say_rows(table, out, format)
     if publish is not None and suite is not None:
+        command = _command(suite, tier, limits, seeds, jobs, repeat)
         with writing(publish):
-            say(f"page: {publish_run(publish, suite, benchmark, OURS, _command(suite, tier, limits, jobs, repeat))}")
+            say(f"page: {publish_run(publish, suite, benchmark, OURS, command)}")
     if qoblib is not None:
         _submit(qoblib, benchmark, problems)
     if len(failures) or table["verdict"].isin(("missing", "refused")).all():
@@ -310,8 +311,9 @@ def _seconds(text: str) -> float | None:
         raise ConfigError(f"a time limit is a number of seconds or 'none'; got {text!r}") from None
 
 
-def _command(suite: str, tier: str | None, limits: list[float | None], jobs: int, repeat: bool) -> str:
+def _command(suite: str, tier: str | None, limits: list[float | None], seeds: str, jobs: int, repeat: bool) -> str:
     """The line that runs a suite again."""
     words = ["fedselect bench --suite", suite, *(["--tier", tier] if tier else []), "--time-limit"]
-    words += [",".join("none" if limit is None else f"{limit:g}" for limit in limits), "--jobs", str(jobs)]
+    words += [",".join("none" if limit is None else f"{limit:g}" for limit in limits)]
+    words += [*(["--seeds", seeds] if seeds != "0" else []), "--jobs", str(jobs)]
     return " ".join([*words, *([] if repeat else ["--no-repeat"])])

@@ -121,10 +121,21 @@ def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str)
             f"seconds, median: {share} (1 is a core of one's own)"
         ),
         "protocol": (
-            "one thread per solve, seed 0, untimed calls of 10 ms and, where cut short, 0.3 s before the first, wall "
-            "seconds; every answer is checked from outside"
+            f"one thread per solve, {_seeds(table)}, untimed calls of 10 ms and, where cut short, 0.3 s before the "
+            "first, wall seconds; every answer is checked from outside"
         ),
     }
+
+
+def _seeds(table: pd.DataFrame) -> str:
+    """Say which seeds there are, under each time limit where they differ."""
+    said = {
+        _limit(limit): ", ".join(map(str, sorted(rows["seed"].unique())))
+        for limit, rows in table.groupby("time_limit", dropna=False)
+    }
+    if len(set(said.values())) == 1:
+        return f"seed {next(iter(said.values()))}"
+    return ", ".join(f"seed {seeds} at {limit}" for limit, seeds in said.items())
 
 
 def _pictures(name: str, benchmark: Benchmark, ours: Sequence[str]) -> tuple[Picture, ...]:
