@@ -399,7 +399,10 @@ class Solution:
 
     @property
     def slack(self) -> Mapping[str, float]:
-        """Slack that the decision leaves of each side constraint by name, in its units; 0 where it binds."""
+        """Slack that the decision leaves of each side constraint by name, in its units; 0 where it binds.
+
+        A budget may be exceeded by 1e-9 of its limit, so that its slack may be as far below 0.
+        """
         if self.x is None or not self.problem.is_constrained:
             return {}
         rows = self.problem.constraints.rows  # type: ignore[attr-defined]  # it is constrained

@@ -35,7 +35,7 @@ class Grouping:
 
     @property
     def score(self) -> float:
-        """Silhouette of this grouping (Eq. 23)."""
+        """Silhouette of this grouping (Eq. 23), or of the sample that it was made from."""
         return self.scores[int(self.labels.max()) + 1]
 
 
@@ -51,9 +51,9 @@ def group_clients(
 ) -> Grouping:
     """Group clients by label distribution, with the number of groups of the best silhouette.
 
-    Every number of mixture components from 2 to ``largest`` is tried; clients go to their likeliest component. Empty
-    components are dropped, and of equal scores (to 1e-9) the fewest groups win: on clients of one label each, twelve
-    components end with ten groups and the same score. One group scores 0 by convention, so it is chosen when no split
+    Every number of mixture components from 2 to ``largest`` is tried that is below the number of clients and not above
+    that of different distributions; clients go to their likeliest component. Empty components are dropped, and of
+    equal scores (to 1e-9) the fewest groups win. One group scores 0 by convention, so it is chosen when no split
     scores better (all clients alike).
 
     The paper leaves range, covariance and start open. A full covariance of points on a simplex is singular, hence
@@ -86,7 +86,7 @@ def group_clients(
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When ``distributions``, ``largest``, ``restarts`` or ``sample`` is not as described.
     """
     counts = frozen_array(distributions, "distributions", ndim=2)
     if counts.size == 0 or counts.min() < 0 or (counts.sum(axis=1) == 0).any():

@@ -31,9 +31,9 @@ def allocate_whole(
     r"""Minimise :math:`\sum_k c_k / s_k` over whole :math:`\text{first} \le s \le \text{upper}` that sum to ``total``.
 
     Adding the next client to group k gains :math:`c_k / (s(s + 1))`, less each time, so the ``total − Σ first``
-    largest gains of all groups together are a feasible choice and the best one (Fox 1966; Wright 2017). Those above a
-    threshold t are counted in closed form, :math:`s(s + 1) \le c_k / t`; a bisection on t comes close to the wanted
-    number from below in O(K) a step, and a heap hands out the rest. Ties go to the lowest index.
+    largest gains of all groups together are a feasible choice and the best one (Fox 1966; Wright 2012, 2017). Those
+    above a threshold t are counted in closed form, :math:`s(s + 1) \le c_k / t`; a bisection on t comes close to the
+    wanted number from below in O(K) a step, and a heap hands out the rest. Ties go to the lowest index.
 
     Parameters
     ----------
@@ -125,9 +125,9 @@ def _spread(
 
 
 def accepts_whole_start(problem: AllocationProblem, run: Run) -> None:
-    """Refuse a start in real numbers: a bound over whole clients would not hold for it."""
+    """Refuse a start in real numbers where the answer is to be in whole clients: most bounds hold for these only."""
     if run.x is not None and not problem.integral(run.x):
-        raise InvalidOption(f"start must be in whole clients for {run.method!r}, whose bound holds for these only")
+        raise InvalidOption(f"start must be in whole clients for {run.method!r}, as its answers are")
 
 
 @method(AllocationProblem, "greedy", kind="exact")
@@ -180,8 +180,8 @@ def offer(problem: AllocationProblem, run: Run, x: NDArray[np.float64], price: f
 def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> None:
     """State Eq. 20 with its bounds in CVXPY and solve it with Clarabel's second-order cones.
 
-    The solver's point is moved back into the box and onto the sum, and the bound is the problem's own dual function at
-    the solver's price: valid however inaccurate that is.
+    The solver's point, or the one that its price implies where that is no worse, is moved back into the box and onto
+    the sum. The bound is the problem's own dual function at the solver's price: valid however inaccurate that is.
 
     Parameters
     ----------
@@ -219,7 +219,7 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
 def largest_remainder(problem: AllocationProblem, run: Run) -> None:
     """Round the water-filling allocation down, then up where most was lost (Hamilton's rule).
 
-    The obvious way to whole clients; not optimal for about one small random problem in fifty, by up to some percent.
+    The obvious way to whole clients; not optimal for about one small random problem in fifty, by up to two per cent.
     """
     accepts_whole_start(problem, run)
     x, _ = problem.water_fill(problem.first)
@@ -231,8 +231,8 @@ def largest_remainder(problem: AllocationProblem, run: Run) -> None:
 def proportional(problem: AllocationProblem, run: Run) -> None:
     """Allot as if all deviations were equal (FedSS-P, S_k = S·N_k/N within the bounds), in whole clients.
 
-    What ``greedy`` gives for equal deviations, so that no group present is left without a client (largest remainders
-    of S·N_k/N can do that). The bound beside it is that of the real deviations.
+    What ``greedy`` gives for equal deviations, so that no group present is left without a client where there is one for
+    each (largest remainders of S·N_k/N can do that). The bound beside it is that of the real deviations.
     """
     accepts_whole_start(problem, run)
     present = problem.upper > 0
@@ -241,7 +241,7 @@ def proportional(problem: AllocationProblem, run: Run) -> None:
     run.tighten(problem.relaxed_bound(problem.water_fill(problem.lower)[1]))
 
 
-#: Numbers brute force is willing to hold: allocations times groups.
+#: Numbers brute force is willing to look at: allocations times groups.
 LARGEST_ENUMERATION = 20_000_000
 
 #: Allocations that brute force looks at together: some milliseconds' work, after which it may be ended.
@@ -414,7 +414,7 @@ def auto(problem: AllocationProblem, run: Run) -> None:
 
 @certificate_writer(AllocationProblem)
 def write_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
-    """The price between what the next client gains and the last one cost; a real allocation's price for real ones."""
+    """The price between what the next client gains and the last one gained; a real allocation's price for real ones."""
     problem, x = solution.problem, solution.x
     assert isinstance(problem, AllocationProblem)
     assert solution.bound is not None

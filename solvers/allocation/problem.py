@@ -106,7 +106,8 @@ class AllocationProblem(Problem):
     deviations : (K,) array-like
         H_k ≥ 0, the square root of the gradient dissimilarity within each group (Eq. 11), in any common unit. A group
         with H_k = 0 gets ℓ_k clients, more only when all others are full; then, as when all are zero, the rest is
-        split in proportion to the sizes (``cp-sat`` and ``brute-force`` return any of these equal allocations).
+        split in proportion to the sizes (``cp-sat`` and ``brute-force`` return any of these equal allocations, and
+        ``proportional`` looks at no deviation).
     total : int
         Number S of clients to sample, Σℓ ≤ S ≤ Σu, where ℓ is at least 1 for a group whose deviation is positive:
         without a client of it the variance is infinite.
@@ -324,8 +325,8 @@ class AllocationProblem(Problem):
         Returns
         -------
         dict
-            For real allocations ``stationarity`` (times x_k), ``complementarity`` and ``dual_violation``; for whole
-            ones ``exchange``: the most that moving one client from a group to another gains, 0 at an optimum.
+            For real allocations ``stationarity`` (times x_k), ``complementarity`` and ``dual_violation`` (per client);
+            for whole ones ``exchange``: the most that moving one client from a group to another gains, 0 at an optimum.
         """
         s = self.decision(x).astype(np.float64)
         if lower is None or upper is None:
@@ -345,7 +346,7 @@ class AllocationProblem(Problem):
 def fill(
     a: NDArray[np.float64], total: float, lower: NDArray[np.float64], upper: NDArray[np.float64]
 ) -> tuple[NDArray[np.float64], float]:
-    """Return the level τ at which ``clip(τ·a, lower, upper)`` sums to ``total``, and that vector; O(K log K).
+    """Return ``clip(τ·a, lower, upper)`` that sums to ``total``, and its level τ; O(K log K).
 
     Parameters
     ----------

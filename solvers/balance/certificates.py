@@ -28,7 +28,7 @@ _SPARE = 0.5
 def write_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
     """Prove the bound as that of a dispersion problem; without a node where whole counts alone prove as much.
 
-    κ is the bound, rounded down: where sizes are equal it is 0, and what is proved is a whole number.
+    κ is the bound times B², rounded down: where sizes are equal it is 0, and what is proved is a whole number.
     """
     problem = solution.problem
     assert isinstance(problem, BalanceProblem)

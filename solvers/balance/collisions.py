@@ -23,7 +23,7 @@ _PARTINGS = 3150
 #: Fours in a list, 16 bytes each; and sums looked up, some 5e7 a second, beyond which the search is not begun.
 _LONGEST, _DEAREST = 4_000_000, 1e9
 
-#: Pairs after which the clock is looked at: some seconds' worth with the longest lists.
+#: Pairs after which the clock is looked at: a second's worth or two with the longest lists.
 _AT_ONCE = 16
 
 #: Searches at most, of which each is expected to meet a solution: counts that share a factor may have none.
@@ -54,7 +54,7 @@ def balance_exactly(problem: BalanceProblem, run: Run) -> None:
     r"""Replace ten clients of the incumbent by ten that make its union as balanced as whole counts can be.
 
     With some :math:`10^{23}` selections of ten among a thousand clients, many thousands balance exactly, where swaps
-    end at a distance of :math:`10^{-5}`. Ten clients are two fours and a pair. Of all fours those are listed whose
+    end at an imbalance of :math:`10^{-5}`. Ten clients are two fours and a pair. Of all fours those are listed whose
     residue, a random linear function of the counts, is one of two drawn numbers; a pair of the residue that is left
     joins a four of either list where their 64-bit hashes, linear too, add up. It is Schroeppel and Shamir's meeting
     in the middle with the modulus of Howgrave-Graham and Joux. Whether it pays is estimated before.

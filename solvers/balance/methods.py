@@ -227,7 +227,7 @@ def branch_and_bound(problem: BalanceProblem, run: Run) -> None:
         balance_exactly(problem, run)
     classes, equal = problem.classes, problem.has_equal_sizes
     fewest = classes * problem.fewest_samples
-    # Distances and costs have a few roundings of the largest of them, and there are m² of either.
+    # Distances and costs have a few roundings of the largest of them; m² of the ones and m of the others are summed.
     while not (run.proved or run.expired):
         # Under side constraints there may be no selection yet: at κ = 0 the engine finds one, or proves that none is.
         price = 0.0 if equal or run.x is None else float(run.objective or 0.0) * classes**2
@@ -268,7 +268,7 @@ _LARGEST = 2**60
 def _needed_scale(problem: BalanceProblem) -> int:
     """Denominator of κ at which its rounding changes the bound on QCID by less than a quarter of what counts as proved.
 
-    A κ that is 1/d too large lowers the bound by the square of the ratio of most to fewest samples, over d.
+    A κ that is 1/d too large lowers the bound by the square of the ratio of most to fewest samples, over d B².
     """
     ratio = problem.most_samples / problem.fewest_samples
     return 1 if problem.has_equal_sizes else 1 << math.ceil(math.log2(4e6 * ratio**2 / problem.classes**2 + 1))

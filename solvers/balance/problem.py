@@ -15,7 +15,8 @@ from solvers.errors import InvalidProblem
 from solvers.problem import certified
 from solvers.subsets import ConstrainedProblem, checked_size
 
-#: Samples of a class that a client may have: sums of squares of a million clients' counts still fit into 62 bits.
+#: Samples of a class that a client may have: sums of the `BalanceProblem.deviations` of a million clients still fit into
+#: 62 bits, up to a thousand classes.
 _LARGEST = 10**9
 
 
@@ -28,8 +29,8 @@ class BalanceProblem(ConstrainedProblem):
 
     The quadratic class-imbalance degree of Fed-CBS (Zhang et al., ICML 2023): the squared distance of the union's
     label distribution from the uniform one, between 0 and 1 − 1/B. With :math:`\beta_i = B a_i - q_i 1`, where client
-    i has :math:`q_i` samples, it is :math:`\lVert \sum_S \beta_i \rVert^2 / (B M)^2`; where all clients have as many
-    samples, M is constant and it is a dispersion problem.
+    i has :math:`q_i` samples, it is :math:`\lVert \sum_S \beta_i \rVert^2 / (B M)^2`; where all clients have equally
+    many samples, M is constant and it is a dispersion problem.
 
     Parameters
     ----------
@@ -100,7 +101,7 @@ class BalanceProblem(ConstrainedProblem):
 
     @property
     def has_equal_sizes(self) -> bool:
-        """Whether all clients have as many samples."""
+        """Whether all clients have equally many samples."""
         return bool((self.samples == self.samples[0]).all())
 
     @cached_property

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from solvers.checks import vector
 from solvers.errors import InvalidProblem
 
-#: From here on a probability is 1, and the client is in every draw.
+#: From here on a probability is 1, and the client is in every draw of ``madow`` and ``dep-round``.
 CERTAIN = 1.0 - 1e-12
 
 
@@ -34,7 +34,7 @@ def checked(p: ArrayLike) -> tuple[NDArray[np.float64], int]:
 
 
 def madow(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw exactly Σp clients, client i with probability p_i exactly; one uniform number and O(K).
+    """Draw exactly Σp clients, client i with probability p_i exactly; O(K + k log k).
 
     The probabilities are laid end to end in random order, and the clients under u, u + 1, u + 2, … are taken, u
     uniform on [0, 1) (Madow 1949). None is longer than 1, so none is taken twice. Without the random order, some pairs
@@ -81,7 +81,7 @@ def dep_round(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
     otherwise one is lifted to 1, i with probability (1 − p_j) / (2 − s). Each step keeps every expectation. All pairs
     of a random matching play at once, so about half of the fractional clients remain after each round.
 
-    (Public code often swaps the two probabilities; (0.9, 0.6, 0.5) then turns into (0.60, 0.90, 0.50).)
+    (Some public code swaps the two probabilities; (0.9, 0.6, 0.5) then turns into (0.60, 0.90, 0.50).)
 
     Parameters, result and errors are those of `madow`.
     """
@@ -111,8 +111,8 @@ def successive(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw Σp clients one after the other in proportion to p, without replacement: the paper's "multinomialNR".
 
     This is ``torch.multinomial(p, k, replacement=False)``, which E3CS uses (§V-C) and takes to include client i with
-    probability p_i. It does not, except when all p are equal: large p are drawn too rarely (a client with p = 1 is
-    not certain), small p too often. Exact inclusion probabilities (`successive_inclusion`):
+    probability p_i. It does not, except when all positive p are equal: large p are drawn too rarely (a client with
+    p = 1 is not certain), small p too often. Exact inclusion probabilities (`successive_inclusion`):
 
     ====================  ==================================
     p                     drawn with probability

@@ -53,7 +53,7 @@ def describe(problem: CappingProblem, run: Run, multiplier: float, capped: NDArr
 
 @method(CappingProblem, "exact-search", kind="exact")
 def exact_search(problem: CappingProblem, run: Run) -> None:
-    r"""Cap the m largest weights, m from sorted prefix sums in log space; O(K + k log k).
+    r"""Cap the m largest weights, m from sorted suffix sums in log space; O(K + k log k).
 
     m is the smallest number with :math:`(q - m(1 - \sigma))\, w_{(m+1)} \le (1 - \sigma) R_m`, where
     :math:`R_m = \sum_{j > m} w_{(j)}` over the weights in descending order; then :math:`\alpha = R_m / (q - m(1 -
@@ -180,11 +180,12 @@ def as_printed(problem: CappingProblem, run: Run) -> None:
 
 @method(CappingProblem, "one-pass", kind="heuristic")
 def one_pass(problem: CappingProblem, run: Run) -> None:
-    """Allot in proportion and cut off at 1, once: the probabilities then sum to less than k.
+    """Allot in proportion and cut off at 1, once: where that cuts, the probabilities sum to less than k.
 
-    A public implementation of E3CS does this; with a floor of 0 it loses up to half of the k clients. When nothing
-    exceeds 1 the answer is right and is offered. Otherwise it is no feasible decision, so ``Solution.x`` is ``None``
-    and ``stopped`` is ``"error"``; the vector is in ``raw``, and what it lacks in ``details["shortfall"]``.
+    A public implementation of E3CS does this; with a floor of 0 and one weight far above the others it allots hardly
+    more than one of the k clients. When nothing exceeds 1 the answer is right and is offered. Otherwise it is no
+    feasible decision, so ``Solution.x`` is ``None`` and ``stopped`` is ``"error"``; the vector is in ``raw``, and what
+    it lacks in ``details["shortfall"]``.
     """
     share = np.exp(problem.log_shares) if problem.mass else np.zeros(problem.n)
     raw = np.minimum(problem.floor + share, 1.0)
@@ -202,7 +203,7 @@ def one_pass(problem: CappingProblem, run: Run) -> None:
 
 @method(CappingProblem, "auto", kind="exact")
 def auto(problem: CappingProblem, run: Run) -> None:
-    """``exact-search``: it is exact and the fastest at every size."""
+    """``exact-search``: exact, and fast at every size."""
     exact_search(problem, run)
 
 

@@ -132,7 +132,7 @@ class CappingProblem(Problem):
 
     @property
     def scale(self) -> float:
-        """Mass times one plus the range of the log-weights: no term of the objective adds up to more."""
+        """Mass times one plus the range of the log-weights: a size of what the objective adds up."""
         return self.mass * (1.0 + float(self.logs.max() - self.logs.min()))
 
     def decision(self, x: ArrayLike) -> NDArray[np.float64]:
@@ -161,7 +161,7 @@ class CappingProblem(Problem):
         return share_out(self.log_shares, self.size, self.floor, capped)
 
     def overflow(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Sorted ids of the clients that ``x`` holds at 1 and whose proportional share exceeds it.
+        """Sorted ids of the clients that ``x`` holds at 1 and whose share, of what the others at 1 leave, exceeds it.
 
         This is the paper's S_t, whose weights the round leaves unchanged (Eq. 16). A client whose share is 1 exactly
         has probability 1 too, but is not in it. Where every client has probability 1, those of the smallest weight

@@ -71,7 +71,7 @@ def exchange(values, candidates, lengths, is_selected, costs, paid, owner, first
     """Find the best exchange among listed candidates as `compare` does; return improvement, place and candidate.
 
     ``paid`` are the costs of the selected, by their places. Only candidates above a row's second best change what it
-    loses with its representative, so that a pass over all exchanges reads some 2 N/m entries of a row.
+    loses with its representative, so that a pass over all exchanges reads some 2 n/m entries of a row.
     """
     for r in range(lost.size):
         lost[r] = -paid[r]

@@ -191,9 +191,10 @@ class Tree:
             run.tighten(max(bound, run.objective), self.problem.rounding)
 
     def _different(self) -> NDArray[np.int64]:
-        """Return one of the candidates that are alike everywhere, where enough are left; all under side constraints.
+        """Return one of the candidates that are alike everywhere, where enough are left.
 
-        Constraints may tell equal columns apart, or ask for several of them; a pool counts them one by one.
+        All are returned under side constraints, where a pool is wanted, or where costs differ. Constraints may tell
+        equal columns apart, or ask for several of them; a pool counts them one by one.
         """
         if self.problem.is_constrained or self.run.pool is not None:
             return np.flatnonzero(self.problem.constraints.states == FREE)

@@ -57,8 +57,9 @@ def _greedy(problem: CoverageProblem, run: Run) -> NDArray[np.int64]:
 
 @method(CoverageProblem, "greedy", kind="heuristic", constraints=True)
 def greedy(problem: CoverageProblem, run: Run) -> None:
-    """Take the candidate of the largest gain, again and again: 1 − 1/e where similarities are non-negative.
+    """Take the candidate of the largest gain, again and again.
 
+    It reaches 1 − 1/e of the optimum where similarities are non-negative and there are neither costs nor constraints.
     All gains are kept up to date through the rows that a selection serves better, which grow fewer from step to step.
     """
     _greedy(problem, run)
@@ -71,8 +72,8 @@ def stochastic_greedy(problem: CoverageProblem, run: Run, *, epsilon: Annotated[
     Parameters
     ----------
     epsilon : float
-        The sample has n/m · ln(1/ε) candidates, so that 1 − 1/e − ε of the optimum is reached on average; from 1 on
-        it has a single one.
+        The sample has n/m · ln(1/ε) candidates, so that 1 − 1/e − ε of the optimum is reached on average where
+        similarities are non-negative and there are no costs; from 1 on it has a single one.
     """
     n, m = problem.n, problem.size
     sample = min(n, max(1, math.ceil(n / m * math.log(1.0 / epsilon)))) if epsilon < 1 else 1
@@ -94,7 +95,7 @@ def stochastic_greedy(problem: CoverageProblem, run: Run, *, epsilon: Annotated[
 
 @method(CoverageProblem, "local-search", kind="heuristic", constraints=True)
 def local_search(problem: CoverageProblem, run: Run) -> None:
-    """Improve the greedy selection by swaps until none does, each evaluated in O(n)."""
+    """Improve the greedy selection by swaps until none does; those for one candidate are evaluated in O(N) together."""
     ascend(problem, run, _greedy(problem, run))
 
 
@@ -182,13 +183,16 @@ def _is_small(problem: CoverageProblem) -> str | None:
     )
 
 
-#: HiGHS calls a row satisfied and a value whole within 1e-6; its bounds are widened by this share of the scale.
+#: HiGHS calls a row satisfied and a value whole within 1e-6; its bounds are widened by this share of what it adds up.
 _TOLERANCE = 4e-6
 
 
 @method(CoverageProblem, "milp", kind="exact", accepts=_is_small, constraints=True)
 def milp(problem: CoverageProblem, run: Run) -> None:
-    """State the p-median with assignments, x ≤ y, in HiGHS; its bound is widened by 4e-6 of the problem's scale."""
+    """State the p-median with assignments, x ≤ y, in HiGHS.
+
+    Its bound is widened by 4e-6 of what the spreads of the rows and the largest costs add up to.
+    """
     with run.loading():
         from scipy import optimize, sparse
 
@@ -228,7 +232,7 @@ def milp(problem: CoverageProblem, run: Run) -> None:
         run.infeasible()
 
 
-#: What the sum over the rows of the largest differences is scaled to for CP-SAT.
+#: What the sum over the rows of the largest differences, and the largest costs, is scaled to for CP-SAT.
 _UNITS = 2.0**46
 
 

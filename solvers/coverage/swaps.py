@@ -49,7 +49,7 @@ def ascend(problem: CoverageProblem, run: Run, clients: NDArray[np.int64], sweep
     run : Run
         Clock and incumbent.
     clients : (m,) ndarray of int
-        The selection to begin with; it has been offered.
+        The selection to begin with, which is not offered itself.
     sweeps : int, optional
         Passes over the candidates at most; until no swap improves by default.
     """

@@ -34,7 +34,7 @@ class Chain(NamedTuple):
     """Clients with due dates, read backwards from the deadline: the sum of the first k+1 uploads is at most room k.
 
     Times are whole numbers of 62 bits. Where the problem's own take more, they are rounded to a coarser unit, so that
-    either no selection is lost ("down") or none is gained ("up"); ``coarser`` is the number of bits that it takes.
+    either no selection is lost ("down") or none is gained ("up"); ``coarser`` is the number of bits that are dropped.
     """
 
     clients: NDArray[np.int64]

@@ -103,10 +103,10 @@ def _kept_exactly(problem: DeadlineProblem, by_length: NDArray[np.int64], ranks:
 
 @method(DeadlineProblem, "greedy", kind="heuristic")
 def greedy(problem: DeadlineProblem, run: Run) -> None:
-    """Take the client of most value per second of upload that still fits, again and again; ties by readiness.
+    """Take the client of most value per unit of upload time that still fits, again and again; ties to the latest ready.
 
-    For equal values that is the shortest upload first, which is not optimal: a short upload that is ready late may
-    take the place of two.
+    For equal values that is the shortest upload first, which is optimal where times take at most 62 bits. For others it
+    is not: a short upload may take the place of a longer one that is worth more.
     """
     chain = Chain.of(problem, "up")
     slack, chosen = chain.room.copy(), []
@@ -160,7 +160,7 @@ def _find_pool(problem: DeadlineProblem, run: Run) -> None:
 
 @method(DeadlineProblem, "branch-and-bound", kind="exact", pool=True, work=True)
 def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
-    r"""Enumerate by due date, with dominance and the bound of the relaxation in which uploads may be interrupted.
+    r"""Enumerate by due date, with dominance and the bound of the relaxation in which uploads may be cut.
 
     The relaxation is solved once by taking the densest client first; its multipliers bound every state of the search
     by a function linear in the time taken. Three passes keep 200, 20 000 and 4 million states. Where values follow
@@ -245,7 +245,7 @@ _LARGEST_TABLE = 4_000_000_000
 
 
 def _table(problem: DeadlineProblem) -> tuple[str, int]:
-    """The smaller of the tables over times and over values, and its columns; no columns where neither is whole."""
+    """The smaller of the tables over times and, where these are whole, over values; and its columns."""
     ready, _, deadline, _ = problem.whole
     most = max((deadline - ready[k] for k in problem.sequence), default=0)
     by_value = int(problem.worth[problem.sequence].sum()) + 1 if problem.has_whole_values else 0
@@ -463,5 +463,5 @@ def brute_force(problem: DeadlineProblem, run: Run) -> None:
 
 @method(DeadlineProblem, "auto", kind="exact", pool=True, work=True)
 def auto(problem: DeadlineProblem, run: Run) -> None:
-    """``moore-hodgson`` where all clients are worth the same, else ``branch-and-bound``."""
+    """``moore-hodgson`` where all clients are worth the same and no pool is wanted, else ``branch-and-bound``."""
     (moore_hodgson if problem.is_uniform and run.pool is None else branch_and_bound)(problem, run)

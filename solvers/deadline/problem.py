@@ -28,7 +28,7 @@ class WholeTimes(NamedTuple):
 
 @dataclass(frozen=True, eq=False)
 class DeadlineProblem(SubsetProblem):
-    r"""Select the clients, as many or as valuable as possible, whose uploads end before the deadline.
+    r"""Select the clients, as many or as valuable as possible, whose uploads end by the deadline.
 
     .. math:: \max_S \sum_{k \in S} w_k \quad \text{s.t.} \quad
               r_k + \sum_{j \in S,\; r_j \ge r_k} u_j \le D \quad \text{for all } k \in S

@@ -13,7 +13,7 @@ def fedcs_order(problem: DeadlineProblem, *, strict: bool = False) -> list[int]:
     r"""Select by Algorithm 3 of FedCS (Nishio and Yonetani, ICC 2019), in the order in which it selects.
 
     Again and again the client that adds the least elapsed time, :math:`u_k + \max(0, r_k - \Theta)`, ties by id; it is
-    kept where its upload then ends before the deadline. As the elapsed time only grows, the first client that does
+    kept where its upload then ends by the deadline. As the elapsed time only grows, the first client that does
     not fit ends the algorithm: nobody who adds more fits either. O(n log n).
 
     Parameters

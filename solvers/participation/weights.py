@@ -156,7 +156,7 @@ def expected_weight(rates: ArrayLike, cutoff: int | None = None) -> NDArray[np.f
     Returns
     -------
     (N,) ndarray
-        The limit; its relative bias is (1 − p)^K, the square of which is Theorem 3's second term.
+        The limit; its relative bias is −(1 − p)^K, whose mean square over the clients is Theorem 3's second term.
 
     Raises
     ------

@@ -190,8 +190,8 @@ def auto(problem: DiverseScheduleProblem, run: Run) -> None:
     r"""Prove by prices of a turn: rounds decide alone at them, and a search joins those that are nearly as cheap.
 
     The counts :math:`v_k` are tied to the rounds by multipliers, raised along subgradients (Polyak's steps towards the
-    best objective). What the rounds select is feasible, and is improved round by round. Where all selections of a round
-    can be enumerated, those that cost more than the cheapest by less than the gap are left, and the counts that they
+    best objective). What the rounds select is feasible, and is improved round by round. Where the selections of every
+    round can be enumerated, those are kept that cost more than the cheapest by less than the gap. The counts that they
     reach are enumerated round by round, without those whose bound is above the incumbent; where they are too many, the
     cheapest are followed for a better incumbent, as long as there is one.
     """
@@ -233,9 +233,9 @@ def _search(
 ) -> NDArray[np.bool_] | None:
     """Enumerate the counts that selections nearly as cheap as the cheapest reach, at prices with this bound.
 
-    A schedule's objective is the bound, what its selections cost beyond the cheapest, and what its counts lose against
-    those at which squares are least. Where counts become too many, those that look cheapest are kept, and nothing is
-    proved. Returns the best schedule found.
+    A schedule's objective is the sum of the bound, what its selections cost beyond the cheapest, and what its counts
+    lose against those at which squares are least. Where counts become too many, those that look cheapest are kept, and
+    nothing is proved. Returns the best schedule found.
     """
     assert run.objective is not None
     n, is_whole = problem.n, True

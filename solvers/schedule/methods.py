@@ -45,10 +45,10 @@ def rolling(problem: ScheduleProblem, run: Run, *, horizon: Annotated[int, AtLea
 
 @method(ScheduleProblem, "exchanges", kind="exact", work=True)
 def exchanges(problem: ScheduleProblem, run: Run) -> None:
-    """Even out the counts of ``round-by-round`` along paths of exchanges, from the highest count down: exact.
+    """Even out the counts of ``round-by-round``, or of a start, along paths of exchanges, from the highest count down.
 
-    Where no path of the residual graph leads from a client to one with two turns fewer, there is no negative cycle, and
-    the schedule is optimal. All of it is in whole numbers.
+    Where no path of the residual graph leads from a client to one with two or more turns fewer, there is no negative
+    cycle, and the schedule is optimal. All of it is in whole numbers.
     """
     run.tighten(problem.bound())
     if run.x is None:
@@ -108,7 +108,7 @@ _BETWEEN_LOOKS = 1_000
 #: Work of a selection beside counts, in Python. 2026-11-24.
 _SELECTION_WORK = 500
 
-#: Count vectors that brute force is willing to hold.
+#: Count vectors that brute force goes on from; and 50 times as many that it looks at in a round.
 _LARGEST_ENUMERATION = 200_000
 
 
@@ -122,7 +122,7 @@ def brute_force(problem: ScheduleProblem | DiverseScheduleProblem, run: Run) -> 
     Raises
     ------
     InvalidProblem
-        When there are more than 200 000 before the last round.
+        When there are more than 200 000 before a round, or more than ten million with each selection of the round.
     """
     Rows = tuple[tuple[int, ...], ...]
     reached: dict[tuple[int, ...], tuple[float, Rows]] = {tuple(problem.counts.tolist()): (0.0, ())}
@@ -131,7 +131,8 @@ def brute_force(problem: ScheduleProblem | DiverseScheduleProblem, run: Run) -> 
         ids = np.flatnonzero(there).tolist()
         if len(reached) * math.comb(len(ids), size) > 50 * _LARGEST_ENUMERATION or len(reached) > _LARGEST_ENUMERATION:
             raise InvalidProblem(
-                f"brute-force would look at more than {_LARGEST_ENUMERATION} vectors of counts (use 'auto')"
+                f"brute-force would look at more than {_LARGEST_ENUMERATION} vectors of counts before a round, or at "
+                f"more than {50 * _LARGEST_ENUMERATION} in it (use 'auto')"
             )
         selections = []
         for chosen in itertools.combinations(ids, size):

@@ -105,12 +105,15 @@ class _Turns(Problem):
         return float(max(np.abs(table.sum(axis=1) - self.sizes).max(), absent))
 
     def reachable(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Fewest and most turns of each client: it must be selected where all of those available are."""
+        """Least and most turns of each client: where all of those available are selected, and wherever it is available.
+
+        A client that is there in rounds of size 0 alone has fewer than the most.
+        """
         full = self.available.sum(axis=1) == self.sizes
         return self.counts + self.available[full].sum(axis=0), self.counts + self.available.sum(axis=0)
 
     def least_variance(self) -> Fraction:
-        """Smallest variance of counts that add up, each between what it must be and what it can be: O(N log N)."""
+        """Smallest variance of counts that add up, each between its bounds of `reachable`."""
         least, most = self.reachable()
         missing = int(self.sizes.sum() + self.counts.sum() - least.sum())
         low, high = int(least.min()), int(most.max())
@@ -170,11 +173,11 @@ class ScheduleProblem(_Turns):
         return 5e5 / self.n
 
     def tolerance_at(self, value: float, relative: float = OPTIMALITY_GAP) -> float:
-        """Return a quarter of the least difference of two values, or the distance of floats there if that is larger."""
+        """Return at most a quarter of the least difference of two values, or the distance of floats if that is more."""
         return max(super().tolerance_at(value, relative), math.ulp(value))
 
     def is_better(self, x: NDArray[np.bool_], other: NDArray[np.bool_]) -> bool:
-        """Return whether the counts of ``x`` vary less, in whole numbers: floats from 1e15 on cannot tell."""
+        """Return whether the counts of ``x`` vary less, in whole numbers: floats that are large cannot tell."""
         return self.variance(self.turns(x)) < self.variance(self.turns(other))
 
     def objective(self, x: ArrayLike) -> float:
@@ -182,7 +185,7 @@ class ScheduleProblem(_Turns):
         return float(self.variance(self.turns(x)))
 
     def bound(self) -> float:
-        """Smallest variance of counts that add up, each between what it must be and what it can be: O(N log N).
+        """Smallest variance of counts that add up, each between its bounds of `reachable`.
 
         It proves nothing by itself where floats are too far apart to tell it from the next value.
         """
@@ -245,7 +248,7 @@ class DiverseScheduleProblem(_Turns):
 
     @property
     def scale(self) -> float:
-        """Difference that one turn can make: 2/N of the variance, and the distances of a round."""
+        """Least difference of two variances, 2/N, and the most that the distances of a round can be worth."""
         largest = int(self.sizes.max(initial=0))
         return 2.0 / self.n + self.weight * largest * (largest - 1) * float(self.distances.max())
 
@@ -268,7 +271,7 @@ class DiverseScheduleProblem(_Turns):
         return 4 * _EPS * ((self.n**2 + 8) * far + abs(value))
 
     def bound(self) -> float:
-        """Least variance of counts that add up, less as many of the largest distance as a round has pairs."""
+        """Least variance of counts that add up, less `largest_worth`."""
         value = float(self.least_variance()) - self.largest_worth()
         return certified(value, self.rounding_at(value), "min")
 

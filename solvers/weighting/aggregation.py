@@ -110,20 +110,20 @@ def polished(
     r"""Newton steps over the clients that lie strictly between 0, α and 1.
 
     An interior-point solver leaves p near, but not on, the kinks at 0 and at α. Put there what is within ``snap`` of
-    them, and the objective is smooth over the rest: the ratio plus :math:`w (\sum_U (p_k - \alpha_k) + t_0)^2`, where
-    U are the clients above α. A step that would cross a kink is cut short; a wrong guess of the face costs accuracy,
+    them, and the objective is smooth over the rest: the ratio plus :math:`w (\sum_U (p_k - \alpha_k))^2`, where U are
+    the clients above α. A step that would cross a kink is cut short; a wrong guess of the face costs accuracy,
     not validity, for the bound is computed afresh.
 
     Parameters
     ----------
     problem : TotalErrorProblem
-        With ``bias="tv"``.
+        With ``bias="tv"``, or a bias of no weight.
     p : (n,) ndarray
         A distribution close to the optimum.
     snap : float
         Distance from a kink that counts as on it, relative to α (or 1/n where that is larger).
     steps : int
-        Most steps to take.
+        Steps to take.
 
     Returns
     -------
@@ -269,8 +269,8 @@ def total_error_by_cvxpy(problem: TotalErrorProblem, run: Run) -> None:
     """State the problem in CVXPY over the biased importance p, where it is convex, and solve it with CLARABEL.
 
     p = π⊙y is the linear image of the paper's (y, s), with s = Σₖ pₖ/(Qπₖ) eliminated. The bound comes from
-    `TotalErrorProblem.lower_bound`, not from the solver; for the total variation also at CLARABEL's point sharpened by
-    `polished`. ``raw`` is the biased importance found.
+    `TotalErrorProblem.lower_bound`, not from the solver. For the total variation, and for a bias of no weight,
+    CLARABEL's point is also sharpened by `polished`. ``raw`` is the biased importance found.
     """
     with run.loading():
         import cvxpy as cp

@@ -1,6 +1,7 @@
 """Certificates of the weighting problems: weights with the multiplier of their bias; for exclusion, a tree.
 
-The tree branches over how many clients are kept of each group of equal importance.
+The tree branches over the importance that is kept, and over how many clients are kept of each group of equal
+importance.
 """
 
 from __future__ import annotations
@@ -46,7 +47,7 @@ _MOST, _STEPS = 400_000, 40
 
 @certificate_writer(ExclusionProblem)
 def write_exclusion_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
-    """A tree that proves the solution's bound; None where time or room does not suffice."""
+    """A tree that proves the solution's bound; None where time or room does not suffice, or a set is worth less."""
     assert isinstance(solution.problem, ExclusionProblem)
     assert solution.bound is not None
     problem = solution.problem

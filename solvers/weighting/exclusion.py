@@ -204,11 +204,12 @@ def ca_fed(
     ----------
     order : {"signed", "absolute"}
         First pass by descending λ, as Algorithm 1 says, or by descending \|λ\|, as the authors' code does. They
-        differ for clients with λ < 0, whose state alternates and who are never away for long: examined last here.
+        differ for clients with λ < 0, whose spells are shorter than those of independent rounds: ``"signed"``
+        examines them last.
     ties : {"exclude", "keep"}
-        At τ = 0, whether an exclusion that changes nothing is made. Algorithm 1's ``≥ τ`` makes it, with the
-        consequence that *all* loss gaps zero (the first round under the running minimum of Sec. IV-B) leave a single
-        client; ``"keep"`` asks for a strict improvement.
+        Whether an exclusion is made that lowers the estimate by τ exactly: at τ = 0, one that changes nothing.
+        Algorithm 1's ``≥ τ`` makes it. So at τ = 0 a single client is left where *all* loss gaps and Γ' are zero,
+        as in the first round under the running minimum of Sec. IV-B. ``"keep"`` asks for more than τ.
     """
     run.offer(passes(problem, order, strict=ties == "keep"))
 

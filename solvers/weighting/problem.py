@@ -73,7 +73,8 @@ def transport_bound(
     return value - margin * (float(np.abs(costs).max()) + gamma * (1.0 + variation) ** 2)
 
 
-#: Smallest scale whose relative rounding, 2.2e-16, is a normal number: below it the margins of bounds underflow.
+#: Smallest scale that is accepted, beside 0: its relative rounding, 2.2e-16, is still a normal number. Far below it the
+#: margins of bounds underflow.
 _SMALLEST = 1e-280
 
 
@@ -89,7 +90,8 @@ class ExclusionProblem(Problem):
 
     .. math:: \hat\epsilon(S) = \frac{\sum_S \alpha_k e_k}{\alpha(S)} + (1 - \alpha(S))^2 \, \Gamma'.
 
-    Availability and correlation thus decide only in which *order* Algorithm 1 (method ``ca-fed``) examines clients.
+    In the choice, availability and correlation thus decide only in which *order* Algorithm 1 (method ``ca-fed``)
+    examines clients. `weights` divides by the availability.
 
     Parameters
     ----------
@@ -99,15 +101,15 @@ class ExclusionProblem(Problem):
         Estimated loss minus estimated smallest loss of each client, in units of loss. Of any sign: the paper's
         running minimum makes them non-negative, the constant estimate in the authors' code need not.
     heterogeneity : float, optional
-        Γ' ≥ 0, in units of loss; by default (``None``) Eq. 18, the largest loss gap over all clients. Multiply it
-        to weigh the bias against the loss (the paper's footnote 4).
+        Γ' ≥ 0, in units of loss; by default (``None``) Eq. 18, the largest loss gap over all clients, which must
+        not be negative then. Multiply it to weigh the bias against the loss (the paper's footnote 4).
     availability : (n,) array-like, optional
         Probability π of being available, in (0, 1]; 1 by default.
     correlation : (n,) array-like, optional
         Second eigenvalue λ of each client's two-state availability chain, in [-1, 1]; 0 by default.
     threshold : float
         τ ≥ 0 of Algorithm 1, in units of loss: a client is excluded where that lowers the estimate by at least τ.
-        It steers ``ca-fed`` alone; the objective does not contain it.
+        It steers ``ca-fed``, whose answer ``cp-sat`` begins with; the objective does not contain it.
 
     Raises
     ------
@@ -331,7 +333,7 @@ class OptimizationErrorProblem(AggregationProblem):
     ----------
     availability : (n,) array-like
         Probability π of being available, in (0, 1].
-    variances : (n,) array-like
+    variances : (n,) array-like or float
         v > 0, Theorem 2's σ²·Σηₜ² (times 4 with Lemma 2's coefficient): see `convergence_constants`.
     offset : float
         B ≥ 0, Theorem 2's υ.
