@@ -15,8 +15,8 @@ from solvers.errors import InvalidProblem
 from solvers.problem import certified
 from solvers.subsets import ConstrainedProblem, checked_size
 
-#: Samples of a class that a client may have: sums of the `BalanceProblem.deviations` of a million clients still fit into
-#: 62 bits, up to a thousand classes.
+#: Samples of a class that a client may have: sums of the `BalanceProblem.deviations` of a million clients still fit
+#: into 62 bits, up to a thousand classes.
 _LARGEST = 10**9
 
 
