@@ -219,7 +219,7 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
 def largest_remainder(problem: AllocationProblem, run: Run) -> None:
     """Round the water-filling allocation down, then up where most was lost (Hamilton's rule).
 
-    The obvious way to whole clients; not optimal for about one small random problem in fifty, by up to two per cent.
+    The obvious way to whole clients; not optimal for one small random problem in ten to fifty, by up to some per cent.
     """
     accepts_whole_start(problem, run)
     x, _ = problem.water_fill(problem.first)

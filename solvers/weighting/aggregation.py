@@ -169,7 +169,7 @@ def newton(problem: TotalErrorProblem, run: Run, *, steps: Annotated[int, AtLeas
     problem : TotalErrorProblem
         With ``bias="chi2"`` and a positive weight.
     steps : int
-        Most steps to take; five are usual, twenty rare.
+        Most steps to take: five are usual for a large weight of the bias, twenty to fifty for a small one.
 
     Raises
     ------
