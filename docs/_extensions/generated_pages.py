@@ -316,7 +316,7 @@ def _proved(docs: Path) -> str:
     with sorted(docs.glob("benchmarks/*/selection-summary.csv"))[-1].open(encoding="utf-8") as stream:
         rows = [row for row in csv.DictReader(stream) if float(row["time_limit"]) == 1.0]
     rows.sort(key=lambda row: (-int(row["proved"]), -int(row["best"]), float(row["mean_all"])))
-    table = [("method", "rounds", "proved", "best value", "mean seconds")]
+    table = [("method", "solves", "proved", "best value", "mean seconds")]
     for row in rows:
         table.append((row["method"], row["ok"], row["proved"], row["best"], f"{float(row['mean_all']):.2f}"))
     return _csv(table)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import datetime
 import importlib.util
-import os
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from fedselect.reports.methods import failures_table
 from solvers.benchmark.figures import gap_figure, profile_figure
 from solvers.benchmark.profiles import SHIFT, lost, summary, win_matrix
 from solvers.benchmark.table import Benchmark
-from solvers.environment import commit, machine
+from solvers.environment import machine
 from solvers.version import __version__
 
 if TYPE_CHECKING:
@@ -108,17 +107,15 @@ def _facts(benchmark: Benchmark, reference: Reference, command: str, today: str)
     table = benchmark.table
     solved = table[(table["cpu_seconds"] > 0.05) & (table["verdict"] == "ok")]
     share = f"{(solved['seconds'] / solved['cpu_seconds']).median():.2f}" if len(solved) else "not measured"
-    load = ", ".join(f"{each:.1f}" for each in os.getloadavg()) if hasattr(os, "getloadavg") else "not known"
     versions = benchmark.manifest.get("versions", {})
     return {
-        "date, commit": f"{today}, {commit() or 'no checkout'}",
+        "date, commit": f"{today}, {benchmark.manifest.get('commit') or 'no checkout'}",
         "command": command,
         "machine": machine(),
         "versions": ", ".join(f"{package} {version}" for package, version in versions.items()),
         "reference job": f"{reference.processor:.3f} processor s, {reference.wall:.3f} wall s",
         "how busy the machine was": (
-            f"load average over 1, 5 and 15 minutes at the end: {load}; a solve's wall seconds over its processor "
-            f"seconds, median: {share} (1 is a core of one's own)"
+            f"a solve's wall seconds over its processor seconds, median: {share} (1 is a core of one's own)"
         ),
         "protocol": (
             f"one thread per solve, {_seeds(table)}, untimed calls of 10 ms and, where cut short, 0.3 s before the "

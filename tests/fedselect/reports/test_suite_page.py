@@ -26,7 +26,9 @@ def test_a_page_is_made_of_a_run(tmp_path):
     assert len(pd.read_parquet(path.with_suffix(".parquet"))) == 6
     for part in (
         "reference job",
-        "load average",
+        "a core of one's own",
+        f"{benchmark.manifest['commit']}",
+        "one thread per solve, seed 0, untimed",
         "2 s: 2 races",
         "Performance profile",
         "every row is sound",
