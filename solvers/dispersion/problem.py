@@ -257,6 +257,7 @@ class SelectionProblem(ConstrainedProblem):
             size=self.size,
             weight=self.weight,
             clients=self.clients,
+            names=self.names,
             **self.stated_constraints(),
         )
 

@@ -93,6 +93,12 @@ def test_names_come_back_with_the_selection(problem, tmp_path):
     assert Solution.load(solution.save(tmp_path / "solution.npz")).selected_names == solution.selected_names
 
 
+@pytest.mark.parametrize("metric", ["euclidean", "hellinger", "manhattan"])
+def test_the_matrix_of_points_has_their_names(metric):
+    shares = WHERE / WHERE.sum(axis=1, keepdims=True)
+    assert DispersionProblem.from_points(shares, size=2, metric=metric, names=NAMES).names == tuple(NAMES)
+
+
 def test_names_change_neither_digest_nor_certificate():
     plain, called = (DispersionProblem(H, size=3, names=names) for names in ((), NAMES))
     assert digest(plain) == digest(called)
