@@ -507,13 +507,13 @@ class Solution:
         path : path-like
             The file.
         problem : Problem, optional
-            What a solution in JSON, which does not hold its problem, is about; if left out it is looked for in the
+            What the solution is about. One in JSON does not hold its problem; if left out it is looked for in the
             ``.npz`` that the JSON says it was read from.
 
         Raises
         ------
         InvalidProblem
-            When the file holds no solution; of JSON also when it is of another problem, its problem is not found, or
+            When the file holds no solution, or that of another problem; of JSON also when its problem is not found, or
             it has no feasible decision.
         """
         return replace(_read(path, problem), is_received=True)
@@ -658,7 +658,11 @@ def _read(path: str | os.PathLike[str], problem: Problem | None) -> Solution:
         values = parse_json(str(arrays.pop("header", "")))
         if values.get("format") != FORMAT:
             raise ValueError(f"its format is {values.get('format')!r}")
-        problem = assembled(values["problem"], _below(arrays, "problem."), str(path))
+        held = assembled(values["problem"], _below(arrays, "problem."), str(path))
+        if problem is None:
+            problem = held
+        else:
+            _check_about(path, problem, digest(held))
         known = {name: values[name] for name in _FACTS}
         if wrong := [name for name, kind in _FACTS.items() if not matches(known[name], kind)]:
             raise ValueError(f"its {wrong[0]} is {known[wrong[0]]!r}; accepted is {describe_type(_FACTS[wrong[0]])}")
@@ -695,7 +699,13 @@ def _pools(values: Mapping[str, Any]) -> dict[str, Any]:
 
 
 class _NoProblem(InvalidProblem):
-    """A solution in JSON without the problem that it is about."""
+    """A solution without the problem that it is about."""
+
+
+def _check_about(path: str | os.PathLike[str], problem: Problem, known: str) -> None:
+    """Raise a sentence where the solution is not about this problem, but about one of another digest."""
+    if known != digest(problem):
+        raise _NoProblem(f"{path} holds a solution of another problem than the one given")
 
 
 def _of_json(path: Path, problem: Problem | None) -> Solution:
@@ -704,8 +714,7 @@ def _of_json(path: Path, problem: Problem | None) -> Solution:
     known = values["problem"]["digest"]
     if problem is None:
         problem = _problem_of(path, values)
-    if known != digest(problem):
-        raise _NoProblem(f"{path} holds a solution of another problem than the one given")
+    _check_about(path, problem, known)
     if values["x"] is None:
         raise ValueError("it holds no decision")
     x = problem.decision(values["x"])

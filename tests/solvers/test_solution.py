@@ -71,6 +71,14 @@ def test_a_file_that_holds_no_solution(content, tmp_path):
         Solution.load(points().save(tmp_path / "problem.npz"))
 
 
+def test_a_file_of_another_problem_than_the_one_given_is_refused(tmp_path):
+    problem = points(12, 4)
+    path = solve(problem, "greedy").save(tmp_path / "solution.npz")
+    assert Solution.load(path, problem).problem is problem
+    with pytest.raises(InvalidProblem, match="holds a solution of another problem than the one given"):
+        Solution.load(path, points(12, 5))
+
+
 def test_reprs_are_short():
     problem = points(300)
     solution = solve(problem, "greedy")
