@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.availability import Availability
+from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
 from fedselect.selectors.base import (
@@ -107,7 +108,7 @@ class Rolling(SelectorBase):
         Availability of the rounds after the present one: drawn from how often each client was there so far, as it is
         now, or the truth (an oracle).
     availability : Availability, optional
-        The run's own, for ``"known"``, which without it forecasts as ``"rates"`` does.
+        The run's own, which ``"known"`` needs.
     method : str
         Any method registered for the schedule problem.
     aggregation : {"samples", "mean", "deadline"}
@@ -130,6 +131,8 @@ class Rolling(SelectorBase):
         self.size, self.horizon = check_size(size), check_count("horizon", horizon)
         self.n_clients = check_count("the number of clients", n_clients)
         self.forecast = check_choice("forecast", forecast, "known", "persistent", "rates")
+        if forecast == "known" and availability is None:
+            raise ConfigError("forecast 'known' looks the rounds to come up in the run's availability: give it, too")
         self.availability = availability
         self.method, self.aggregation = method, check_aggregation(aggregation)
         check_solving(ScheduleProblem, method)

@@ -370,6 +370,8 @@ def test_bad_options_are_sentences():
         Rolling(2, 5, forecast="oracle")
     with pytest.raises(ConfigError, match="horizon must be a positive integer; got 0"):
         Rolling(2, 5, horizon=0)
+    with pytest.raises(ConfigError, match=r"forecast 'known' looks .* up in the run's availability: give it"):
+        Rolling(2, 5, forecast="known")
     with pytest.raises(ConfigError, match="by must be 'sizes' or 'updates'; got 'labels'"):
         ClusteredSampling(2, 5, by="labels")
     with pytest.raises(ConfigError, match=r"excluded must lie in \[0, 1\); got 1"):
