@@ -106,8 +106,8 @@ def fedcs(
     there, ``"samples"`` with a clock. ``method="auto"`` selects exactly, ``"fedcs"`` by the published rule.
     """
     if scenario.clock is None:
-        given = {"deadline": deadline, "candidates": candidates}
-        if stated := [name for name, value in given.items() if value is not None]:
+        given = ("deadline", deadline, None), ("method", method, "fedcs"), ("candidates", candidates, None)
+        if stated := [name for name, value, unsaid in (*given, ("values", values, "equal")) if value != unsaid]:
             raise ConfigError(f"selector 'fedcs' takes {stated[0]} where there is a clock: give the run a [clock]")
         return FedCS(scenario.size, rates=success_rates(scenario), aggregation=aggregation or "deadline")
     if deadline is None and scenario.clock.settings.deadline is None:

@@ -243,6 +243,8 @@ def test_a_run_that_is_resumed_makes_the_same_decisions(name, convention):
     [
         ("tifl", {}, "give the run a \\[clock\\]"),
         ("fedcs", {"deadline": 3.0}, "takes deadline where there is a clock"),
+        ("fedcs", {"method": "auto"}, "takes method where there is a clock"),
+        ("fedcs", {"values": "samples"}, "takes values where there is a clock"),
         ("uniform", {"over": 1.3}, "over asks more clients than are wanted, and takes the first: give the run a"),
         ("uniform", {"over": 0.5}, "over must be a number of at least 1"),
         ("oort", {"cut_off": 1.5}, r"cut_off must lie in \[0, 1\]"),
