@@ -169,6 +169,16 @@ def decide(
     return Round(round, selection, outcomes, selection.applied_weights(returned), select_seconds=spent, times=times)
 
 
+def check_built_for(selector: Any, world: World) -> None:
+    """Raise `ConfigError` before the first round where a selector says that it was built for other clients."""
+    n = getattr(selector, "n_clients", None)
+    if isinstance(n, int) and n != world.n_clients:
+        raise ConfigError(
+            f"this {type(selector).__name__} was built for {n} clients, and there are {world.n_clients}: build one for "
+            "these clients"
+        )
+
+
 def _check_clients(what: str, mask: NDArray[np.bool_], world: World) -> None:
     """Raise `ConfigError` where a model of the clients is of another number of them."""
     if np.shape(mask) != world.sizes.shape:
@@ -480,6 +490,7 @@ def play(selector: Selector, world: World, rounds: int) -> Iterator[Round]:
     """Play rounds without training in a `World` (a `Scenario`, say); otherwise as `simulate`."""
     if rounds < 0:
         raise ConfigError(f"rounds must not be negative; got {rounds}")
+    check_built_for(selector, world)
     if world.clock is not None:
         _ = world.clock.model_bytes  # that it is not known is said now
     return _played(selector, world, rounds)

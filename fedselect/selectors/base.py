@@ -398,6 +398,13 @@ def rates_at(rates: Rates, round: int) -> NDArray[np.float64]:
     return np.asarray(rates(round) if callable(rates) else rates, dtype=np.float64)
 
 
+def check_length(rates: Rates, n_clients: int) -> Rates:
+    """Return rates that are a function, or one number for each client; raise `ConfigError` for others."""
+    if not callable(rates) and np.shape(rates) != (n_clients,):
+        raise ConfigError(f"rates must be one number for each of {n_clients} clients; got shape {np.shape(rates)}")
+    return rates
+
+
 def positive_rates(rates: Rates, round: int, clients: NDArray[np.int64]) -> NDArray[np.float64]:
     """Return the rates of available clients, to divide by; raise `ConfigError` for one outside (0, 1]."""
     values = rates_at(rates, round)[clients]

@@ -24,6 +24,7 @@ from fedselect.selectors.base import (
     availability_rates,
     check_aggregation,
     check_importance,
+    check_length,
     check_size,
     largest,
     positive_rates,
@@ -342,7 +343,8 @@ class OracleF3AST(SelectorBase):
 
     def __init__(self, size: int, *, importance: ArrayLike, rates: Rates, beta: float = 0.0) -> None:
         self.importance = check_importance(importance)
-        self.size, self.rates, self.n_clients = check_size(size), rates, self.importance.size
+        self.size, self.n_clients = check_size(size), self.importance.size
+        self.rates = check_length(rates, self.n_clients)
         self.beta = check_number("beta", beta, 0, 1)
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:

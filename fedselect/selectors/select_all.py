@@ -40,6 +40,7 @@ from fedselect.selectors.base import (
     Rates,
     SelectorBase,
     check_importance,
+    check_length,
     data_weights,
     equal_importance,
     participation_rates,
@@ -80,6 +81,8 @@ class SelectAll(SelectorBase):
             raise ConfigError(
                 f"weights {weights!r} must be given {'the rates' if needs_rates else 'no rates and no importance'}"
             )
+        if rates is not None and importance is not None:
+            check_length(rates, np.size(importance))
         self.rates = rates
         self.importance = None if importance is None else check_importance(importance)
         stated = importance if rates is None or callable(rates) else rates

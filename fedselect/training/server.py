@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from fedselect.errors import ConfigError
-from fedselect.rounds.engine import Round, conclude, decide
+from fedselect.rounds.engine import Round, check_built_for, conclude, decide
 from fedselect.rounds.protocol import OfClients, Probe, Selector
 from fedselect.rounds.scenario import World
 from fedselect.training.client import Answers
@@ -68,6 +68,7 @@ class Server:
         if world.clock is not None:
             size = weights.numel() * weights.element_size() if model_bytes is None else model_bytes
             world = replace(world, clock=world.clock.sized(size))
+        check_built_for(selector, world)
         self.selector, self.world = selector, world
         self.seconds = 0.0  #: since the start, on the clock of the world
         self.settings = settings = settings or TrainingSettings()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import partial
 
 import numpy as np
 import pytest
@@ -439,6 +440,14 @@ def test_f3ast_as_ca_feds_authors_have_it():
     built = SELECTORS.build("f3ast", scenario(), convention="ca-fed", importance="equal")
     assert (built.beta, built.size) == (1 / 150, 12)
     assert built.select(context(np.ones(24))).clients.tolist() == list(range(12))
+
+
+def test_rates_of_another_number_of_clients_are_refused_when_the_selector_is_built():
+    alpha = np.full(3, 1 / 3)
+    for build in (partial(OracleF3AST, 2), partial(SelectAll, "unbiased")):
+        for rates in ([0.9, 0.1, 0.5, 0.5], [0.9, 0.1], 0.5):
+            with pytest.raises(ConfigError, match="rates must be one number for each of 3 clients; got shape"):
+                build(importance=alpha, rates=rates)
 
 
 def test_f3ast_rotates_among_equals():

@@ -221,6 +221,17 @@ def test_selectors_built_by_hand_know_their_number_of_clients_too(federation, bu
         selector.select(rounds.context(0, np.ones(31, dtype=bool), np.full(31, 9)))
 
 
+def test_a_selector_for_other_clients_is_refused_before_the_first_round(federation):
+    selector, there = selectors.FedCS(5, rates=np.full(31, 0.5)), Independent(np.ones(30), 0)
+    with pytest.raises(ConfigError, match="this FedCS was built for 31 clients, and there are 30: build one"):
+        simulate(selector, there, sizes=federation.sizes, rounds=1)
+    pytest.importorskip("torch")
+    from fedselect.training.fedavg import FedAvg
+
+    with pytest.raises(ConfigError, match="this FedCS was built for 31 clients"):
+        FedAvg(federation, selector, there)
+
+
 def test_uniform_draws_everyone_alike(federation):
     """2 000 draws of 5 of 30: expected 333 each, standard deviation 16.7; five of them are allowed."""
     selector = Uniform(5)
