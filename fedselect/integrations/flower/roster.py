@@ -87,6 +87,7 @@ class Roster:
         patience: float,
         silence: float,
         timeout: float,
+        nameless: float | None = None,
     ) -> list[Fault]:
         """Learn which clients are connected, and wait where they are too few.
 
@@ -104,6 +105,8 @@ class Roster:
             Seconds without any answer after which nodes that have not answered are set aside.
         timeout : float
             Seconds to wait longer where nodes are connected and none of them has answered yet.
+        nameless : float, optional
+            Seconds to wait where every node has answered and none says which client it is; ``patience`` if left out.
 
         Returns
         -------
@@ -114,9 +117,10 @@ class Roster:
         ------
         FedselectError
             When every node has answered and none of them says which client it is: all of the clients are connected
-            then, or the patience is at its end.
+            then, or ``nameless`` is over.
         """
-        deadline, faults = time.monotonic() + patience, []
+        begun, faults = time.monotonic(), []
+        nameless = patience if nameless is None else nameless
         while True:
             faults += [fault for fault in self.refresh(grid, round, silence) if fault not in faults]
             if self._wrong and not self._has_warned:
@@ -127,14 +131,14 @@ class Roster:
                 return faults
             # On a busy machine the processes of connected nodes may take minutes to start: no round passes before that.
             late = 0.0 if self.nodes or not self.expects else timeout
-            is_over = time.monotonic() > deadline + late
-            if self._wrong and not self.nodes and not self.expects and (is_over or len(self._wrong) >= self.n_clients):
+            waited, none_is_known = time.monotonic() - begun, self._wrong and not self.nodes and not self.expects
+            if none_is_known and (waited > nameless or len(self._wrong) >= self.n_clients):
                 node, reason = next(iter(self._wrong.items()))
                 raise FedselectError(
                     f"no node says which client it is, so that none can be selected; of {len(self._wrong)} that "
                     f"answered, node {node}: {reason}"
                 )
-            if is_over:
+            if waited > patience + late:
                 return faults
             time.sleep(0.2)
 

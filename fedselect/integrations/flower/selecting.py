@@ -54,6 +54,7 @@ def select_with(
     train_loss: str = "train_loss",
     eval_loss: str = "eval_loss",
     weights: Literal["selector", "strategy"] = "selector",
+    patience: float = 60.0,
 ) -> type:
     r"""Make a mixin with which one of Flower's strategies asks a selector which clients train, with which weights.
 
@@ -85,6 +86,9 @@ def select_with(
     weights : {"selector", "strategy"}
         Whose weights the strategy averages with. ``"strategy"``: the selector says who trains, and the strategy weighs
         what comes as it does by itself. ``history`` then has the weights that the selector gave, which are not applied.
+    patience : float
+        Seconds to wait where nodes are connected and none of them says which client it is. For nodes that are not
+        connected yet a strategy of Flower's waits without end.
 
     Returns
     -------
@@ -112,6 +116,7 @@ def select_with(
         "_identity": identity,
         "_losses": (train_loss, eval_loss),
         "_is_weighing": weights == "selector",
+        "_patience": patience,
     }
     return type("SelectedBy", (_Selected,), settings)
 
@@ -126,6 +131,7 @@ class _Selected(Ending):
     _identity: str | None
     _losses: tuple[str, str]
     _is_weighing: bool
+    _patience: float
 
     def __init__(self, *values: Any, **named: Any) -> None:
         super().__init__(*values, **named)
@@ -264,6 +270,8 @@ class _Selected(Ending):
             shape = None if name not in records[0] else tuple(records[0][name].shape)
             if shape != (wanted := tuple(self._arrays[name].shape)):
                 return f"its model has {name!r} of shape {shape}; accepted is {wanted}"
+            if not np.isfinite(records[0][name].numpy()).all():
+                return f"its model is not finite in {name!r}"
         return None
 
     def _weighed(
@@ -303,8 +311,9 @@ class _Selected(Ending):
         wanted = min(max(int(getattr(self, "min_available_nodes", 1)), 1), self._n_clients)
         if self._identity is not None:
             self._roster.meet(
-                grid, self._round, wanted, patience=math.inf, silence=min(30.0, self._timeout), timeout=self._timeout
-            )
+                grid, self._round, wanted, patience=math.inf, silence=min(30.0, self._timeout), timeout=self._timeout,
+                nameless=self._patience,
+            )  # fmt: skip
             return
         online = sorted(grid.get_node_ids())
         nodes = {client: node for client, node in self._roster.nodes.items() if node in online}

@@ -229,7 +229,7 @@ def test_who_fails_is_failed_and_weights_are_kept_or_renormalised():
         assert strategy.history.returns.tolist() == [0, 0, 0, 0, 1, 0]
 
 
-@pytest.mark.parametrize("kind", ["no model", "two models", "another shape", "no metrics"])
+@pytest.mark.parametrize("kind", ["no model", "two models", "another shape", "not finite", "no metrics"])
 def test_an_answer_that_cannot_be_averaged_is_one_clients_failure(kind, caplog):
     app = ClientApp(mods=[say_partition])
     good = client_app()
@@ -248,6 +248,8 @@ def test_an_answer_that_cannot_be_averaged_is_one_clients_failure(kind, caplog):
                 reply.content["more"] = model(START)
             if kind == "another shape":
                 reply.content["arrays"] = model([1.0, 2.0, 3.0])
+            if kind == "not finite":
+                reply.content["arrays"] = model([1.0, np.nan])
             if kind == "no metrics":
                 del reply.content["metrics"]
         return reply
@@ -277,6 +279,11 @@ def test_where_no_node_says_who_it_is_the_run_ends_at_once(app, sentence, caplog
     with pytest.raises(FedselectError, match=rf"no node says which client it is.*of 6.*{sentence}"):
         play(Uniform(2), app=app())
     assert "takes no part" in caplog.text
+
+
+def test_where_fewer_nodes_than_clients_say_nothing_the_run_ends_when_patience_does():
+    with pytest.raises(FedselectError, match=r"no node says which client it is.*of 2 that answered"):
+        play(Uniform(2), grid=LocalGrid(client_app(mods=[]), 2), patience=0.1)
 
 
 @pytest.mark.parametrize(
