@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from fedselect.errors import ConfigError, DataError, missing_extra
 from solvers.environment import how_to_install
+from solvers.files import appearing_whole
 from solvers.reading import expand, read_bytes
 
 if TYPE_CHECKING:
@@ -65,13 +66,19 @@ def read_table(path: str | Path, what: str, *, numbers: bool = False, bare: bool
     return table
 
 
-def write_table(path: str | Path, table: pd.DataFrame, what: str) -> None:
-    """Write a table to a file that `read_table` reads; parameters and errors are its own."""
-    if not is_parquet(path, what):
-        table.to_csv(path, index=False)
-        return
+def write_table(path: str | Path, table: pd.DataFrame, what: str, **options: Any) -> None:
+    """Write a table to a file that `read_table` reads, which appears whole or not at all.
+
+    Parameters and errors are those of `read_table`; ``options`` are pandas' for this kind of file.
+    """
+    write: Any = table.to_csv
+    if is_parquet(path, what):
+        write = table.to_parquet
+    elif str(path).lower().endswith(".gz"):
+        options = {"compression": "gzip", **options}
     try:
-        table.to_parquet(path, index=False)
+        with appearing_whole(Path(path)) as stream:
+            write(stream, index=False, **options)
     except ImportError as error:
         raise missing_extra("pyarrow", NO_PARQUET, error) from error
 

@@ -14,6 +14,7 @@ import numpy as np
 
 from fedselect.reports.document import Column, Picture, Report, Table, frame_table, number, plain, save, word
 from fedselect.reports.methods import failures_table
+from fedselect.tables import write_table
 from solvers.benchmark.figures import gap_figure, profile_figure
 from solvers.benchmark.profiles import SHIFT, lost, summary, win_matrix
 from solvers.benchmark.table import Benchmark
@@ -79,13 +80,13 @@ def publish(folder: str | Path, name: str, benchmark: Benchmark, ours: Sequence[
     folder.mkdir(parents=True, exist_ok=True)
     table = benchmark.table
     if importlib.util.find_spec("pyarrow") is not None:
-        table.to_parquet(folder / f"{name}.parquet", index=False, compression="zstd")
+        write_table(folder / f"{name}.parquet", table, "table", compression="zstd")
     else:
-        table.to_csv(folder / f"{name}.csv", index=False)
+        write_table(folder / f"{name}.csv", table, "table")
     reference, sums = Reference.measured(), summary(table)
     today = datetime.datetime.now(datetime.UTC).date().isoformat()
     stamped = sums.assign(version=__version__, date=today, reference=round(reference.processor, 3))
-    stamped.to_csv(folder / f"{name}-summary.csv", index=False, float_format="%.6g")
+    write_table(folder / f"{name}-summary.csv", stamped, "table", float_format="%.6g")
     failed = table[table["verdict"] != "ok"]
     tables = [
         _sums_table(f"sums-{place}", block) for place, (_, block) in enumerate(sums.groupby("time_limit", dropna=False))
