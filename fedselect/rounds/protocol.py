@@ -155,8 +155,8 @@ class RoundFeedback:
     norms : dict of int to float
         Euclidean norm of the update, for the clients that returned.
     received_losses : dict of int to float
-        Loss of the received global model on the client's first batch, before any step, for the clients that returned
-        (CA-Fed's F_k; it costs nothing beyond training).
+        Loss of the received global model on the client's first batch, before any step, for the clients that returned.
+        It costs nothing beyond training. (CA-Fed needs losses before it decides, and asks for them by ``probe``.)
     updates : mapping of int to (d,) ndarray of float32
         The updates Δ_k of the clients that returned. Fetched from the training device when looked up; to be read
         inside ``update`` and copied where a selector keeps them.
