@@ -9,16 +9,35 @@ import threading
 from functools import cache
 from types import FrameType
 
-__all__ = ["end_as_by_ctrl_c", "ended_before_it_began"]
+__all__ = ["end_as_by_ctrl_c", "ended_before_it_began", "forget_interrupts", "interrupt_again"]
 
 _is_terminated = False
+_is_interrupted = False
 
 
 def end_as_by_ctrl_c() -> None:
-    """Let SIGTERM end a command as Ctrl-C does, workers included."""
+    """Let SIGTERM end a command as Ctrl-C does, workers included; let `interrupt_again` know of either."""
     if threading.current_thread() is threading.main_thread():  # no other may say what signals do
         signal.signal(signal.SIGTERM, _end)
+        if signal.getsignal(signal.SIGINT) is signal.default_int_handler:
+            signal.signal(signal.SIGINT, _interrupt)
         _leave_to_workers()
+
+
+def interrupt_again() -> None:
+    """Raise `KeyboardInterrupt` where Ctrl-C has raised one already, and the command goes on all the same.
+
+    An exception is lost that is raised in a ``__del__``, in a callback of the garbage collector, or in a function that
+    C calls and whose errors it clears. Every round, and every row of a benchmark, asks.
+    """
+    if _is_interrupted and threading.current_thread() is threading.main_thread():
+        raise KeyboardInterrupt
+
+
+def forget_interrupts() -> None:
+    """Forget Ctrl-C once a command has ended by it: another may begin in this process."""
+    global _is_interrupted
+    _is_interrupted = False
 
 
 def ended_before_it_began() -> SystemExit:
@@ -31,8 +50,14 @@ def _end(number: int, frame: FrameType | None) -> None:
     global _is_terminated
     _is_terminated = True
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:  # as in a script's background job
-        signal.signal(signal.SIGINT, signal.default_int_handler)
+        signal.signal(signal.SIGINT, _interrupt)
     signal.raise_signal(signal.SIGINT)
+
+
+def _interrupt(number: int, frame: FrameType | None) -> None:
+    global _is_interrupted
+    _is_interrupted = True
+    raise KeyboardInterrupt
 
 
 @cache

@@ -17,13 +17,16 @@ from fedselect import __version__
 from fedselect.cli import bench, catalogue, experiments, guides, instances, reports, solve, trace
 from fedselect.cli.common import Ended
 from fedselect.errors import TOOLKIT_ERRORS
-from fedselect.signals import end_as_by_ctrl_c, ended_before_it_began
+from fedselect.signals import end_as_by_ctrl_c, ended_before_it_began, forget_interrupts
 from solvers.reading import without_controls
 
 __all__ = ["app", "command", "main"]
 
 #: Where typer's exceptions live: in click, or in newer versions in a copy of their own.
 _EXCEPTIONS = sys.modules[typer.BadParameter.__module__]
+
+#: Commands that go on where they were interrupted.
+_CONTINUING = {"run", "compare", "bench"}
 
 app = typer.Typer(
     help="Client selection in federated learning as explicit optimisation problems.",
@@ -116,6 +119,7 @@ def main() -> None:
         try:
             command()()
         finally:
+            forget_interrupts()
             sys.stdout.flush()
     except TOOLKIT_ERRORS as error:
         raise _refused(str(error)) from None
@@ -132,7 +136,9 @@ def main() -> None:
         raise ended_before_it_began() from None
     except SystemExit as end:
         if end.code == 130 and not isinstance(end, Ended):  # typer has turned Ctrl-C into this
-            print("fedselect: interrupted; what was finished is kept, and the same command continues", file=sys.stderr)
+            is_kept = {*sys.argv[1:2]} & _CONTINUING and "--without-training" not in sys.argv
+            kept = "; what was finished is kept, and the same command continues" if is_kept else ""
+            print(f"fedselect: interrupted{kept}", file=sys.stderr)
         raise
 
 

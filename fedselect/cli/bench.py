@@ -29,6 +29,7 @@ from fedselect.cli.common import (
 from fedselect.cli.problems import FILES, Size, SizeGiven, matched, problem_of
 from fedselect.errors import ConfigError
 from fedselect.plugins import load_plugins
+from fedselect.signals import interrupt_again
 from fedselect.terminal import print_table, progress_bar
 from solvers import instances as library
 from solvers import methods as registered
@@ -112,6 +113,11 @@ def bench(
     if jobs == 0:
         raise ConfigError("--jobs must be a number of solves side by side, or -1 for one a core; got 0")
     with progress_bar("solves", 1) as advance, writing(out):
+
+        def report(done: int, of: int) -> None:
+            interrupt_again()
+            advance(done, of)
+
         benchmark = run_benchmark(
             compared,
             problems,
@@ -123,7 +129,7 @@ def bench(
             repeat=repeat,
             grace=grace,
             retry=_parts(retry),
-            progress=advance,
+            progress=report,
         )
     table = benchmark.table
     failures = table[table["verdict"].isin(_FAILURES)]

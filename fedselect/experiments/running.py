@@ -20,6 +20,7 @@ from fedselect.rounds.engine import Callback, Callbacks, listeners, round_record
 from fedselect.rounds.protocol import EndOfRun, Selector
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors import SELECTORS
+from fedselect.signals import interrupt_again
 from fedselect.training.settings import one_thread, samples_trained
 from solvers.environment import how_to_install
 
@@ -239,7 +240,7 @@ def run_all(
     with _watch({path: folder.experiment.rounds for path, folder in once.items()}, progress):
         runner = JobRunner(jobs, wave=0, error=RunError)
         for _ in runner.run(_run, [(payload, each, plots, callbacks) for each in once.values()]):
-            pass
+            interrupt_again()
     return [Path(out) / folder.path.parent.name / folder.path.name for folder in folders]
 
 

@@ -37,6 +37,7 @@ from fedselect.rounds.protocol import (
     check_finite,
 )
 from fedselect.rounds.scenario import World
+from fedselect.signals import interrupt_again
 from solvers import Solution
 from solvers.solution import jsonable
 
@@ -138,6 +139,7 @@ def decide(
         When availability or dropout is of another number of clients, or the selector chose clients that are not
         available.
     """
+    interrupt_again()
     timed = world.timed
     if timed is not None and world.clock is None:
         seconds = round * timed.round_seconds

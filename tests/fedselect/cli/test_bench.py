@@ -7,6 +7,7 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -14,6 +15,7 @@ import pandas as pd
 import pytest
 
 from solvers.benchmark import Benchmark
+from solvers.benchmark.verify import examine
 from solvers.dispersion import DispersionProblem, write_mdplib
 from solvers.errors import BenchmarkError
 from tests.waiting import HANG, pressing_ctrl_c, until
@@ -292,6 +294,19 @@ def test_ctrl_c_is_130_and_the_same_command_continues(there, call, forgetting, i
     assert code == 0, errors
     assert rows.read_bytes().startswith(before[: before.rfind(b"\n") + 1])
     assert rows.read_bytes().count(b"\n") == 15
+
+
+def test_an_interrupt_that_is_lost_ends_the_benchmark_before_the_next_row(there, call, interruptible, monkeypatch):
+    def losing(*given):
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(signal.SIGINT)
+        return examine(*given)
+
+    monkeypatch.setattr("solvers.benchmark.running.examine", losing)
+    words = ("dispersion", "--instances", "one.npz", "--methods", "greedy", "--no-repeat", "--seeds", "0-2")
+    code, _, errors = call("bench", *words, "--out", "c")
+    assert (code, errors) == (130, f"{INTERRUPTED}\n")
+    assert (there / "c" / "rows.jsonl").read_bytes().count(b"\n") == 1
 
 
 @pytest.mark.thorough

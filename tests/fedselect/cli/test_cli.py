@@ -7,11 +7,13 @@ import os
 import signal
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
 import pytest
 
+from fedselect.experiments.folder import save_checkpoint
 from solvers.environment import how_to_install
 from tests.thoroughly import few_of
 from tests.waiting import HANG, pressing_ctrl_c, until
@@ -126,6 +128,37 @@ def test_ctrl_c_says_that_nothing_is_lost(call, config, tmp_path, interruptible)
     (folder,) = tmp_path.glob("cli/*")
     assert (folder / "checkpoint.npz").is_file()
     assert not (folder / "summary.json").exists()
+
+
+@pytest.mark.parametrize("stop", [signal.SIGINT, signal.SIGTERM])
+def test_an_interrupt_that_is_lost_ends_the_run_before_the_next_round(
+    call, config, tmp_path, interruptible, monkeypatch, stop
+):
+    """As one that is raised in a ``__del__`` is."""
+    pytest.importorskip("torch")
+
+    def losing(path, state):
+        save_checkpoint(path, state)
+        with suppress(KeyboardInterrupt):
+            signal.raise_signal(stop)
+
+    monkeypatch.setattr("fedselect.experiments.folder.save_checkpoint", losing)
+    code, _, err = call("run", config, "--out", tmp_path)
+    assert (code, err) == (130, INTERRUPTED)
+    (records,) = tmp_path.glob("cli/*/rounds.jsonl")
+    assert len(records.read_text().splitlines()) == 1
+    monkeypatch.undo()
+    assert call("run", config, "--out", tmp_path)[0] == 0  # it is forgotten then
+
+
+def test_only_what_is_kept_is_said_to_be(call, config, monkeypatch):
+    def interrupted(*given, **named):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("fedselect.rounds.engine.decide", interrupted)
+    monkeypatch.setattr("fedselect.cli.catalogue._everything", interrupted)
+    for words in (("run", config, "--without-training"), ("list",)):
+        assert call(*words) == (130, "", "fedselect: interrupted\n")
 
 
 @pytest.mark.thorough
