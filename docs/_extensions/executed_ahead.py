@@ -6,6 +6,7 @@ MyST-NB looks into; a page that fails is executed by it again, and it is MyST-NB
 
 from __future__ import annotations
 
+import logging
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ _READER = {"type": "plugin", "name": "myst_nb_md"}
 
 def setup(app: Sphinx) -> dict[str, Any]:
     """Execute once the pages are written that are made from code."""
+    for name in ("jupyter_cache", "traitlets"):  # they tell of every page four times
+        logging.getLogger(name).setLevel(logging.WARNING)
     app.connect("builder-inited", _execute, priority=900)
     return {"parallel_read_safe": True, "parallel_write_safe": True}
 
