@@ -259,10 +259,10 @@ def brute_force(problem: AllocationProblem, run: Run) -> None:
     """
     accepts_whole_start(problem, run)
     first, upper, n = problem.first, problem.upper, problem.n
-    if (count := _allocations(problem)) * n > LARGEST_ENUMERATION:
+    if _allocations(problem) * n > LARGEST_ENUMERATION:
         raise InvalidProblem(
-            f"brute-force would look at {count:.3g} allocations over {n} groups; it accepts at most "
-            f"{LARGEST_ENUMERATION // n} (use 'greedy' or 'cp-sat')"
+            f"brute-force would look at more than {LARGEST_ENUMERATION // n} allocations over {n} groups, the most "
+            "that it accepts (use 'greedy' or 'cp-sat')"
         )
     # Groups one by one: every prefix that the remaining groups can still complete to the total. In blocks, the first of
     # them first: the largest arrays would be a second's work that nothing can end.
@@ -293,16 +293,17 @@ def brute_force(problem: AllocationProblem, run: Run) -> None:
 
 
 def _allocations(problem: AllocationProblem) -> int:
-    """Count the allocations by dynamic programming over the sum (exact; stops early when too many)."""
+    """Count the allocations by dynamic programming over the sum; where they are too many, at least so many."""
     spare = problem.total - int(problem.first.sum())
     ways = [1] + [0] * spare
-    for width in (problem.upper - problem.first).tolist():
+    # Another group leaves no fewer ways, as it may take nothing; wide ones first reach the sum soonest.
+    for width in sorted((problem.upper - problem.first).tolist(), reverse=True):
         running, sums = 0, []
         for used in range(spare + 1):
             running += ways[used] - (ways[used - width - 1] if used > width else 0)
             sums.append(running)
         ways = sums
-        if ways[0] * max(ways) > 10**30:
+        if ways[spare] > LARGEST_ENUMERATION:
             break
     return ways[spare]
 
