@@ -31,7 +31,7 @@ from solvers.dispersion.tree.conditional import Conditioned
 from solvers.run import Run
 from solvers.solution import OPTIMALITY_GAP, Solution
 
-#: Clients of a problem between kinds that get a row each.
+#: Clients of a problem between kinds, at most, of which a certificate has each by itself.
 LARGEST_EXPANDED = 1_000
 
 #: Bits of the largest number where a certificate says that there is no selection.
@@ -40,7 +40,10 @@ COARSE_BITS = 8
 
 @certificate_writer(KindDispersionProblem, constraints=True, pool=True)
 def write_kinds_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
-    """A tree over the clients, of which those of a kind come in the order of their costs; None where they are many."""
+    """A tree over the clients; None where they are many.
+
+    Without side constraints and pool, those of a kind come in the order of their costs.
+    """
     problem = solution.problem
     assert isinstance(problem, KindDispersionProblem)
     if problem.n > LARGEST_EXPANDED:
@@ -58,7 +61,7 @@ def write_certificate(
     recorded: Certificate | None = None,
     most_work: float = DEFAULT_POLICY.certificate_work,
 ) -> Certificate | None:
-    """A tree that proves the bound, or where time does not allow it (or ``relaxed``) the root's tangent alone.
+    """A tree that proves the bound; where time does not allow it (or ``relaxed``), one tangent below fixed clients.
 
     Where the bound rests on the values that a selection can have at all (`solvers.dispersion.relaxations.attainable`),
     the tree proves that none is better than the next of them, and the checker lists them itself. ``recorded`` is one of
@@ -210,7 +213,7 @@ def _fix(tree: CertificateTree, solution: Solution, seconds: float) -> None:
 def _of_pool(
     problem: DispersionProblem, solution: Solution, expired: Callable[[], bool], most_work: float
 ) -> Certificate | None:
-    """A tree that bounds every selection outside a pool; None where there is no such bound, or no member."""
+    """A tree that bounds every selection outside a pool; None without such a bound or a member, or where it gave up."""
     if solution.pool_bound is None or not solution.pool:
         return None
     listed = {}

@@ -236,6 +236,8 @@ def read_points(path: PathLike) -> NDArray[np.float64]:
 def write_mdplib(problem: DispersionProblem, path: PathLike) -> None:
     """Write the format `read_mdplib` reads; distances are multiplied by ``2 · weight``, which keeps the objective.
 
+    Costs that are all the same are left out: the file's objective is larger by m times that cost.
+
     Raises
     ------
     InvalidProblem
@@ -254,7 +256,7 @@ def write_mdplib(problem: DispersionProblem, path: PathLike) -> None:
 def write_lp(problem: DispersionProblem, path: PathLike, formulation: str = "quadratic") -> None:
     """Write a CPLEX LP file in binaries ``x<client>``; see `file_model` for the formulations.
 
-    HiGHS and CBC read linear models alone: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a relaxation).
+    HiGHS and CBC solve linear models alone: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a relaxation).
     """
     file_model(problem, formulation).write_lp(path)
 
@@ -262,7 +264,7 @@ def write_lp(problem: DispersionProblem, path: PathLike, formulation: str = "qua
 def write_mps(problem: DispersionProblem, path: PathLike, formulation: str = "quadratic") -> None:
     """Write a free MPS file; see `file_model` for the formulations.
 
-    HiGHS and CBC read linear models alone: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a relaxation). A
+    HiGHS and CBC solve linear models alone: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a relaxation). A
     linear model minimises minus the objective.
     """
     file_model(problem, formulation).write_mps(path)
@@ -426,6 +428,8 @@ class FileModel:
         Name, terms, ``"<="``, ``">="`` or ``"="``, and right-hand side.
     binaries, nonnegative, free : list of str
         Names of the variables, by their domain.
+    products : list of (float, str, str) or None
+        Quadratic terms of the objective, each pair once; None where it is linear.
     """
 
     objective: Terms
@@ -509,8 +513,8 @@ def file_model(problem: DispersionProblem, formulation: str) -> FileModel:
         * ``"glover"``: a variable a client, :math:`z_i \le U_i x_i` and
           :math:`z_i \le \sum_j w h_{ij} x_j - L_i (1 - x_i)` (Glover, Management Science 22(4), 1975). Small and weak.
         * ``"tangent"``: one variable below tangents of the objective made concave on the slice. The optimum of this
-          model is an upper bound, and mostly not attained: there are n + 5 tangents, while the objective needs one at
-          an optimal selection. The other two have the problem's optimum.
+          model is an upper bound, and mostly not attained: there are n − m + 5 tangents, while the objective needs one
+          at an optimal selection. The other formulations have the problem's optimum.
 
     Raises
     ------

@@ -2,17 +2,17 @@ r"""Geometries: pairwise distances of n clients, stated by a matrix, by points, 
 
 A problem asks its geometry and nothing else about distances, so that bounds, heuristics and rounding arguments stand
 once. Clients are named by place, 0 … n − 1; H is the symmetric matrix of their distances, which only `MatrixGeometry`
-holds. See docs/mathematics/dispersion.md, *The problem*.
+and `StoredPointGeometry` hold. See docs/mathematics/dispersion.md, *The problem*.
 
-==================  =========================================  ==================
+==================  =========================================  =========================
 in formulas         here                                       costs, in order
-==================  =========================================  ==================
+==================  =========================================  =========================
 H_ij for i, j ∈ S   ``distances(S)``                           \|S\|² (· d)
 H_ij for all j      ``row(i)``                                 n (· d)
-sᵀHs                ``pair_sum(S)``                            \|S\|² (· d), or k²
-H1                  ``sums()``                                 n² (· d), or nk
+sᵀHs                ``pair_sum(S)``                            \|S\|² (· d), or \|S\| + k²
+H1                  ``sums()``                                 n² (· d), or n + k²
 max H_ij            ``diameter``, which may be larger          once
-==================  =========================================  ==================
+==================  =========================================  =========================
 """
 
 from __future__ import annotations
@@ -51,12 +51,12 @@ class Geometry(ABC):
 
     @property
     def pairs_are_alike(self) -> bool:
-        """Whether all clients are equally far from each other, so that distances decide nothing."""
+        """Whether it is known at once that all clients are equally far from each other: distances decide nothing."""
         return self.diameter == 0
 
     @property
     def has_quick_sums(self) -> bool:
-        """Whether `sums` takes milliseconds."""
+        """Whether `sums` takes no longer than to read what states the distances."""
         return True
 
     @abstractmethod
@@ -284,7 +284,7 @@ class KindGeometry(Geometry):
 
     @property
     def pairs_are_alike(self) -> bool:
-        """Whether all clients are equally far from each other, so that distances decide nothing."""
+        """Whether there is one kind, or no distance above 0: distances decide nothing."""
         return self.k == 1 or self.diameter == 0
 
     def distances(self, clients: Clients) -> Reals:

@@ -39,7 +39,7 @@ def equal_rows(rows: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[n
 
 
 def kinds_of(distances: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDArray[np.int64]] | None:
-    """Find clients with the same distances to all others, and to each other within their kind, in O(n²).
+    """Find clients with the same distances to all others, and to each other within their kind.
 
     Parameters
     ----------
@@ -90,7 +90,7 @@ def _alike(distances: NDArray[np.floating], group: list[int], client: int) -> bo
 def repeated(problem: PointDispersionProblem, policy: Policy = DEFAULT_POLICY) -> KindDispersionProblem | None:
     """The same problem between kinds, clients at one point being of one kind; ``None`` if few points are shared.
 
-    A sample that holds too many different points already answers for all.
+    Where a sample holds too many different points, no others are looked at.
     """
     n = problem.n
     rows = problem.points

@@ -1,7 +1,8 @@
 """Models of others, read as the choice of m of n clients: QUBO, QPLIB, dimod's BQM and CQM, LP and MPS.
 
 Every reader makes a `SelectionModel` of what stands in the file, and `selection` makes a problem of that: binary
-variables, a quadratic objective, one row that says how many are chosen, and other linear rows as side constraints.
+variables, a quadratic objective, rows that say how many are chosen, if any do, and other linear rows as side
+constraints.
 """
 
 from __future__ import annotations
@@ -198,8 +199,8 @@ def read_qubo(path: PathLike, size: Size | None = None) -> QuadraticProblem:
 
     The energy :math:`x^\top Q x` is to be smallest; entries ``i j`` and ``j i`` add up. Lines that begin with ``c``
     or ``#`` are comments; a line ``p qubo 0 maxnodes nodes couplers`` or ``n entries`` may stand before the others.
-    Where no variable is 0 and the header's n is one, they are counted from 1, and clients keep these numbers. A comment
-    ``energy + number``, which `write_qubo` writes, is a constant.
+    Where no variable is 0, and the header's n is one or there is no header, they are counted from 1, and clients keep
+    these numbers. A comment ``energy + number``, which `write_qubo` writes, is a constant.
 
     A QUBO has no row that says how many are chosen. Without ``size`` it is taken from the penalty, where one is there
     that provably suffices (`Penalty`): then every smallest energy has so many variables. Else any number may be chosen.
@@ -264,7 +265,7 @@ def read_bqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     path : path-like
         The file.
     size : int or (int, int), optional
-        Variables to choose, or the least and largest number; else from a penalty, as for `read_qubo`.
+        Variables to choose, or the least and largest number; else from a penalty or any number, as for `read_qubo`.
 
     Returns
     -------
@@ -274,7 +275,7 @@ def read_bqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Raises
     ------
     InvalidProblem
-        When the file is not of this format, its variables are spins, or nothing says how many are chosen.
+        When the file is not of this format, or its variables are spins.
     """
     try:
         table = read_json(path)
@@ -509,7 +510,7 @@ def read_lp(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Raises
     ------
     InvalidProblem
-        When HiGHS cannot read the file, a variable is not binary, or nothing says how many are chosen.
+        When HiGHS cannot read the file, or a variable is not binary.
     """
     import highspy
 
@@ -565,7 +566,8 @@ def read_cqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     path : path-like
         The file.
     size : int or (int, int), optional
-        Variables to choose, where no constraint says it.
+        Variables to choose, or the least and largest number, where no constraint says it; any number where nothing
+        does.
 
     Returns
     -------
@@ -577,7 +579,7 @@ def read_cqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     MissingBackend
         When dimod is not installed.
     InvalidProblem
-        When the file is none of dimod's, a variable is not binary, or a constraint is not linear.
+        When the file is none of dimod's, a variable is not binary, or a constraint is soft or not linear.
     """
     try:
         import dimod

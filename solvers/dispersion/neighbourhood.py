@@ -65,7 +65,7 @@ def load_swaps(
 
 
 def random_decision(problem: SelectionProblem, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A uniformly drawn feasible decision."""
+    """A feasible decision, drawn uniformly; under side constraints any where ten such draws miss some."""
     return problem.feasible.draw(rng)
 
 

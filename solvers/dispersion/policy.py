@@ -4,8 +4,8 @@ A constant changes how long a proof takes, never whether it is valid: every boun
 
 All of them were chosen by hand. The date beside a constant is that of the change that set it, and "not swept" means
 that no other value was tried on a suite when it was set. ``bench_policy.py`` below ``tests/benchmarks`` varies one at a
-time, and docs/benchmarks/policy.md has its table; ``bench_hard.py``, ``bench_dispersion.py`` and
-``bench_auto_beside_parts.py`` are what the others were judged by.
+time, and docs/benchmarks/policy.md has its table; ``bench_hard.py``, ``bench_dispersion.py``,
+``bench_few_of_many.py`` and ``bench_auto_beside_parts.py`` are what most of the others were judged by.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ class Policy:
 
     #: Selections that are all evaluated, by `auto` and at a node of the DNN tree, which takes milliseconds. 2026-11-21.
     enumerable: int = 5_000
-    #: Clients of a matrix, from which on stages that leave some of them out pay: types, the level-1 RLT bound, its
-    #: core. With fewer the trees have proved it before. Points up to as many become a matrix, whose methods need no
+    #: Clients of a matrix, from which on stages before the trees pay: types, quadratic fixing, the level-1 RLT bound,
+    #: its core. With fewer the trees have proved it before. Points up to as many become a matrix, whose methods need no
     #: compilation for a first answer. 2026-11-23, not swept.
     few_clients: int = 150
     #: The same for clients that are stated by types, whose tree over counts is quicker. Not swept.
@@ -37,17 +37,17 @@ class Policy:
     #: Different points that are worth counting, at most, and the clients of which some must share one. Not swept.
     most_kinds: int = 300
     kinds_sample: int = 1_000
-    #: Share of the time for the tree over counts, which proves what it can prove at once; its nodes where there is no
-    #: limit. Not swept.
+    #: Share of the time for the tree over counts, which proves what it can prove at once, and its nodes at most. Not
+    #: swept.
     kinds_time_share: float = 0.1
     kinds_nodes: int = 5_000
     #: Seconds between two looks of that tree at the clock, and its open nodes, at most: with depth first there are
     #: about as many as a branch is deep. Not swept.
     kinds_seconds: float = 0.05
+    kinds_stack: int = 5_000
     #: Where work is limited instead of time: nodes between two looks, and work of a node for each type. Not swept.
     kinds_spell: int = 50
     kinds_node_work: int = 100
-    kinds_stack: int = 5_000
     #: Up to so many types the costs of each are sorted by themselves, which takes a tenth of the time. Not swept.
     kinds_sorted_apart: int = 500
     #: Clients that the trees take; with more there is a bound of the root alone. As many points under quotas or
@@ -64,7 +64,7 @@ class Policy:
 
     # -- auto: better selections first --
 
-    #: Tabu moves before the trees, and before the level-1 RLT bound: some tens of milliseconds. Not swept.
+    #: Tabu moves before quadratic fixing, the level-1 RLT bound and the trees: some tens of milliseconds. Not swept.
     tabu_moves: int = 3_000
     #: Under side constraints, moves before the first nodes and between two looks at whether the bound is met: some
     #: milliseconds. Not swept.
@@ -102,9 +102,9 @@ class Policy:
     #: Most clients, as a bound takes 24 n² bytes; and its seconds, in units of n³, which the clock has to allow.
     #: 2026-11-24.
     fixing_largest: int = 4_000
-    #: The same where a certificate is wanted: what both checkers read, the one file in some 35 s. 2026-11-24.
-    fixing_certified: int = 2_048
     fixing_seconds: float = 6e-11
+    #: Most clients where a certificate is wanted: what both checkers read, the one file in some 35 s. 2026-11-24.
+    fixing_certified: int = 2_048
     #: Weight of the penalty and sweeps of the low-rank multipliers: the next ones where these fix too few. 2026-11-24:
     #: twenty sweeps with .1 are as good as eighty in rounds of FedGS, drawn and played, but for two with two labels a
     #: client, which want more of them; between points, where many of n choose none, the price does not settle but with
@@ -284,7 +284,7 @@ class Policy:
     #: Tabu moves in a small problem, and small problems one after the other. Not swept.
     nearest_moves: int = 5_000
     nearest_rounds: int = 20
-    #: A smaller problem of points is worth its own relaxation when it leaves out this share of the clients. Not swept.
+    #: A smaller problem of points is worth its own relaxation when it has at most this share of the clients. Not swept.
     shrunk_points: float = 0.8
     #: Points under side constraints up to which all distances are stored: 128 MB. Not swept.
     points_stored: int = 4_000
@@ -305,8 +305,8 @@ class Policy:
     #: Proposed swaps of annealing between two looks at the clock, at most. Not swept.
     annealing_slice: int = 20_000
 
-    #: Entries of the gains that one call of tabu search may update, some 7 ms (20 where many are equal), and gains that
-    #: are looked at in the time of one such update under side constraints. 2026-11-24; it was 2 million before.
+    #: Entries of the gains that one call of tabu search may update, some 7 ms (20 where many are equal), and what a
+    #: move's entries count times under side constraints. 2026-11-24; it was 2 million before.
     tabu_work: int = 1_000_000
     looks_to_update: int = 8
     #: Steps that Python makes for a move, beside some for each client, where nothing is compiled. 2026-11-22.
@@ -314,7 +314,7 @@ class Policy:
     #: Moves of tabu search, and children of a population, where there is neither a time limit nor a number. Not swept.
     endless_moves: int = 200_000
     endless_generations: int = 300
-    #: Parents that differ in fewer clients have a child that is changed by some random swaps as well. Not swept.
+    #: Parents that differ in fewer clients have a child that is one of them, changed by random swaps. Not swept.
     alike_parents: int = 4
     #: A population whose last children, so many times its members, were all rejected has collapsed. Not swept.
     rejected: int = 3
@@ -337,7 +337,8 @@ class Policy:
     #: Seconds that the first DNN bound takes, in units of n³; with less time left the DNN tree is not begun.
     #: 2026-11-22.
     first_dnn_bound: float = 6e-9
-    #: A gap so many times the other tree's counts as no more than that, so that neither waits for ever. 2026-11-22.
+    #: A gap of the first-order tree so many times the other's counts as no more than that, so that it does not wait for
+    #: ever. 2026-11-22.
     largest_gap_ratio: float = 100.0
     #: Share of the heuristic, and the first-order tree's work after which it takes part, some 0.2 s. 2026-11-22: a
     #: fifth, which was a tenth, where selections were still found late.
@@ -376,8 +377,7 @@ class Policy:
     root_time_share: float = 0.25
     #: A subproblem of fewer free clients gets no multipliers of its own. 2026-11-21.
     fewest_relaxed: int = 12
-    #: Relaxations take at most so many times the work of nodes, so that a search never takes much longer than without
-    #: any. 2026-11-22.
+    #: Relaxations take at most so many times the work of nodes, beside the first one of a small problem. 2026-11-22.
     relaxation_ratio: int = 3
     #: Work of one of its steps, in units of n² (n + k): a twentieth. Of the uniform shift, an eigenvalue and its
     #: certificate, in units of n³. 2026-11-24.

@@ -37,7 +37,8 @@ def dispersion_method(
     start : {"none", "some", "greedy"}
         The decision that a method with a matrix finds in its run: none but the caller's, the greedy selection improved
         by swaps where the caller has given none, or that one beside the caller's. With ``"greedy"`` the method is not
-        called either where that is proved, or the time is over.
+        called either where that is proved, or the time is over. Under side constraints a run without a decision is
+        first given one by the costs alone, so that ``"some"`` adds none.
     """
 
     def register(function: Function) -> Function:
@@ -85,17 +86,17 @@ def is_trivial(problem: SelectionProblem) -> bool:
 def solve_trivial(problem: SelectionProblem, run: Run) -> bool:
     r"""Solve a problem without a search where that is possible, whatever its distances are stated by; False elsewhere.
 
-    The decision is exact in three of four cases, and the bound is its computed value :math:`\hat f` and what rounding
-    can have taken from that:
+    The decision is exact but for m = n − 1, and the bound is its computed value :math:`\hat f` and what rounding can
+    have taken from that:
 
     * m = 1: the cheapest client. Its value is minus its cost, nothing is added up, and the bound is the value.
     * all selections have the same distances (m = n, weight 0, all points equal, one kind): the m cheapest clients,
       found by comparisons alone, are the optimum; its value is off by ``rounding`` at most. This and the first hold
-      under disjoint and nested quotas too; other side constraints leave nothing trivial.
-    * m = n − 1: leave out the client i of least gain :math:`2 w \sum_j H_{ij} - c_i`. With gains computed to an error
-      e each, the client found is worse than the best one by 2e at most; its value is off by ``rounding``. The costs'
-      common part is taken off the gains first, so that e is small beside ``rounding`` however large that part is,
-      and the bound proves the decision.
+      under side constraints too, unless there are budgets, or groups that are neither disjoint nor nested.
+    * m = n − 1, without side constraints (of points 1 414 at most): leave out the client i of least gain
+      :math:`2 w \sum_j H_{ij} - c_i`. With gains computed to an error e each, the client found is worse than the best
+      one by 2e at most; its value is off by ``rounding``. The costs' common part is taken off the gains first, so that
+      e is small beside ``rounding`` however large that part is, and the bound proves the decision.
 
     Parameters
     ----------

@@ -165,7 +165,7 @@ class SelectionProblem(ConstrainedProblem):
 
     @property
     def pairs_are_alike(self) -> bool:
-        """Whether every selection has the same distances among its clients, so that costs decide alone."""
+        """Whether it is known at once that distances are the same in every selection, so that costs decide alone."""
         return self.weight * self.diameter == 0 or self.geometry.pairs_are_alike
 
     @cached_property
@@ -241,7 +241,7 @@ class SelectionProblem(ConstrainedProblem):
         Raises
         ------
         InvalidProblem
-            When there are more than 20 000 clients, whose matrix takes more than 3 GiB.
+            When there are more than 20 000 clients, whose matrix takes 3 GiB.
         """
         if isinstance(self, DispersionProblem):
             return self
@@ -334,7 +334,7 @@ class DispersionProblem(SelectionProblem):
         * ``"pairs"``, the authors' code and the default here: :math:`a = \alpha / (m (m - 1))`, so that α weighs the
           mean distance of the *selected* pairs, as the text of the paper ("average") says;
         * ``"paper"``, Eqs. 13-14 as printed: :math:`a = \alpha / (N (N - 1))`, smaller by a factor of 110 at
-          N = 100, m = 10: α then only breaks ties between equal counts;
+          N = 100, m = 10: with distances up to 1, an α up to 11 then only breaks ties between equal counts;
         * ``"turns"``: :math:`a = \alpha / ((N - 1) (m - 1))`, so that α is in turns: with distances up to 1, no swap of
           two clients gains more by them than α turns are worth, whatever N and m.
 
@@ -361,8 +361,8 @@ class DispersionProblem(SelectionProblem):
             Scale of the distances.
         **constraints
             Side constraints over all N clients, whose ids are 0 … N-1: ``include``, ``exclude``, ``quotas``,
-            ``budgets``, ``conflicts`` (see `solvers.subsets.ConstrainedProblem`). Of these the problem has what
-            concerns the available clients.
+            ``budgets``, ``conflicts``; and ``names`` (see `solvers.subsets.ConstrainedProblem`). Of these the problem
+            has what concerns the available clients.
 
         Returns
         -------
@@ -473,8 +473,7 @@ class DispersionProblem(SelectionProblem):
         Raises
         ------
         InvalidProblem
-            When there are more than 20 000 points, whose matrix takes more than 3 GiB, or an argument is not as
-            described.
+            When there are more than 20 000 points, whose matrix takes 3 GiB, or an argument is not as described.
         """
         if metric in ("euclidean", "hellinger"):
             return PointDispersionProblem(

@@ -247,8 +247,9 @@ class QuadraticProblem(ConstrainedProblem):
 def closest(distances: ArrayLike, size: int, **fields: Any) -> QuadraticProblem:
     r"""State the choice of the ``size`` clients that are closest to each other, each pair's distance counted once.
 
-    With squared distances between updates it is the exact rule that Krum and Multi-Krum approximate against clients
-    that lie (Blanchard et al., NeurIPS 2017); it is solved as :math:`H = \max D - D`, and certified in the units of D.
+    With squared distances between updates it is an exact counterpart of Multi-Krum, which ranks each update by those
+    nearest to it, against clients that lie (Blanchard et al., NeurIPS 2017). It is solved as
+    :math:`H = \max D - D`, and certified in the units of D.
 
     Parameters
     ----------

@@ -303,7 +303,7 @@ def explore(
     budget,
     outcomes,
 ):
-    """Look at nodes, the last of the stack first, until none is left or ``budget`` nodes have been looked at.
+    """Look at nodes, the last of the stack first, until none is left, ``budget`` are looked at, or the stack is full.
 
     Parameters
     ----------

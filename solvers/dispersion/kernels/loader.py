@@ -4,7 +4,7 @@ Either way the answer is the same to the bit: it is the same source, in the same
 reordered for speed. So an answer depends neither on what is in the cache nor on when something gets there.
 
 Importing numba and the machine code in its cache takes about half a second, compiling on a machine's very first use
-some seconds for each kernel. Neither counts against a run's time limit: it happens once in a process, or once on a
+up to ten seconds for a kernel. Neither counts against a run's time limit: it happens once in a process, or once on a
 machine, and is nobody's method. Where there is no cache, the first second or so of work is done by Python, some
 hundred times slower than compiled: small problems are then solved, and larger ones have a decision and a bound, before
 anything is compiled. `warm_up` compiles everything at once.
@@ -157,7 +157,7 @@ def is_loaded(name: str, precision: str = "float64") -> bool:
 
 
 def preload(*, if_used: bool = False) -> None:
-    """Load the kernels that most methods use, so that no solve after this one has to.
+    """Load the kernels that most methods use, so that few solves after this one have to load any.
 
     Parameters
     ----------

@@ -25,9 +25,9 @@ from solvers.dispersion.kernels.compiler import part
 
 __all__ = ["anneal", "below", "draw", "gains", "signatures", "swap", "tabu", "value_of"]
 
-#: Tabu tenure: moves for which a client that has entered, or left, may not move again, are drawn around a third of the
-#: clients on its side, and around these numbers at most. By hand, 2026-11-20, as large as in Palubeckis (Appl. Math.
-#: Comput. 189, 2007); not swept.
+#: Tabu tenure: a number is a third of the clients on a side, or this where that is less. Who has entered may not move
+#: again for moves drawn around it, who has left for moves drawn from it to twice as many. By hand, 2026-11-20, as large
+#: as in Palubeckis (Appl. Math. Comput. 189, 2007); not swept.
 _TENURE_IN, _TENURE_OUT = 12, 20
 
 #: Fruitless descents after which the next one begins anywhere instead of near the best selection. By hand, not swept.

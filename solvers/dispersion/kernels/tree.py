@@ -1,15 +1,16 @@
 r"""Kernel of branch and bound over the slice: first-order bounds, reduced costs, depth first.
 
 The kernel maximises ``constant + linearᵀs + sᵀQs`` over 0/1 vectors with ``1ᵀs = m``. It is handed two matrices:
-``exact``, which together with ``linear`` gives the objective of every admissible 0/1 vector, and ``curved ≥ exact``,
-which is concave on the slice and so gives bounds. (They differ only where X ≥ 0 cuts take part in the bound.)
+``exact``, which together with ``linear`` gives the objective of every admissible 0/1 vector (or more, where products
+of rows take part), and ``curved ≥ exact``, which is concave on the slice and so gives bounds. (They differ only where
+products of clients are held non-negative.)
 
 A node is bounded by the tangent at a point that pairwise Frank–Wolfe steps reach from its parent's.
 
-**Side constraints** (``sides``; None is compiled away, which makes two kernels of this source, ``tree`` and
-``constrained_tree``): between ``low`` and ``high`` clients of each of some disjoint groups, ``rows s <= limits``, no
-two clients in conflict. The groups' hull is that of a matroid's bases, over which a linear function is maximised
-greedily, and in which pairs of clients exchange weight. Rows enter with multipliers λ ≥ 0: whatever they are,
+**Side constraints** (``sides``; None is compiled away, in the kernels ``tree`` and ``tree_node`` of this source, and
+not in ``constrained_tree``): between ``low`` and ``high`` clients of each of some disjoint groups,
+``rows s <= limits``, no two clients in conflict. The groups' hull is that of a matroid's bases, over which a linear
+function is maximised greedily, and in which pairs of clients exchange weight. Rows enter with multipliers λ ≥ 0: whatever they are,
 :math:`f(y) + \nabla f(y)^\top (x - y) + \lambda^\top (b - A x)` bounds every feasible x. They are those of an augmented
 Lagrangian, :math:`\lambda = \max(0, \mu + \rho (A y - b))`. A point of the stack has the multipliers behind the shares.
 

@@ -524,7 +524,8 @@ def auto(
     the level-1 RLT bound comes before the trees, which are left the clients that a better selection may contain.
     The stages are a list (`solvers.dispersion.methods.auto.MATRIX_STAGES`); the log says which do not apply, and why.
 
-    Everything needed comes with the package: no solver is called.
+    Everything needed comes with the package: no solver is called, but SciPy's HiGHS for prices of several rows of side
+    constraints, and for a selection that keeps them.
 
     Parameters
     ----------

@@ -29,9 +29,10 @@ def dwave_tabu(problem: DispersionProblem, run: Run, *, formulation: Literal["pe
     Parameters
     ----------
     formulation : {"penalty", "centred"}
-        ``"penalty"`` is the QUBO of `solvers.dispersion.to_qubo`, from a random start; selections of another size are
-        lost. ``"centred"`` takes out of the distances what is a constant on the slice, so that a smaller penalty does,
-        starts from the greedy selection, and brings samples of another size to ``size`` clients and to a local optimum.
+        ``"penalty"`` is the QUBO of `solvers.dispersion.to_qubo`, from a random start, later from the best selection;
+        samples of another size are lost. ``"centred"`` takes out of the distances what is a constant on the slice, so
+        that a smaller penalty does, starts from the greedy selection, and brings samples of another size to ``size``
+        clients and to a local optimum.
     """
     with run.loading():
         import dimod
@@ -148,7 +149,7 @@ def pymoo(problem: DispersionProblem, run: Run, *, formulation: Literal["constra
 
 
 def _pymoo_problem(problem: DispersionProblem) -> Any:
-    """The problem as pymoo has it: to be minimised, with the distance from the size as its one constraint."""
+    """The problem as pymoo has it: to be minimised, the size as an equation, side constraints as inequalities."""
     from pymoo.core.problem import Problem
 
     scaled = ScaledProblem.of(problem)

@@ -153,7 +153,8 @@ def solve_by_prices(problem: PointDispersionProblem, run: Run, policy: Policy = 
     """Bound by prices of the rows, and round: the relaxation, which is returned, climbs at the costs that prices make.
 
     The bound is the tangent at its point, over the linear relaxation of all constraints, whatever the prices are. A
-    single price is halved in; several move towards those of the tangent's linear programme, by ever smaller steps.
+    single price is found between two others; several move towards those of the tangent's linear programme, by ever
+    smaller steps.
     """
     feasible = _set_of(problem)
     matrix, limits = feasible.matrix, np.array([row.high for row in feasible.priced])

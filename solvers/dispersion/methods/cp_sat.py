@@ -46,7 +46,7 @@ def cp_sat(
           bound moves only with the sub-solvers that CP-SAT starts with about 8 threads, on however many cores.
         * ``"tangent"``: outer approximation of the objective made concave on the slice. One integer variable below
           tangents, whose coefficients are rounded up; solved again with the tangent at its own answer until that
-          closes the gap. It starts from the bound of the semidefinite relaxation, which the others never reach.
+          closes the gap. It starts from the bound of the semidefinite relaxation.
     threads : int, optional
         CP-SAT threads. By default one, which repeats exactly under one seed (unless time runs out), and 8 for
         ``"glover"``.

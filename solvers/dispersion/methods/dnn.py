@@ -43,7 +43,8 @@ def dnn(
     multipliers after any number of iterations; a Cholesky factorisation turns them into a bound that is valid in
     floating point. It is stronger than ``sdp`` and first order: the longer it runs, the tighter the bound.
 
-    Under side constraints the multipliers of rows' products are those that ``sdp`` finds.
+    Under side constraints the multipliers of rows' products are those that ``sdp`` finds. With more than 3 000 clients,
+    or too little time, the bound is that of one shift for all clients.
 
     Parameters
     ----------

@@ -47,7 +47,7 @@ def _is_enumerable(problem: SelectionProblem) -> str | None:
         return None if is_stored else f"brute-force makes a matrix for up to {EXPANDABLE} clients; got {problem.n}"
     return (
         f"brute-force would look at {_rounded(count)} selections of {problem.size} out of {problem.n}; "
-        f"it accepts at most {LARGEST:.3g} (use 'cp-sat' or 'auto')"
+        f"it accepts at most {LARGEST:.3g} (use 'auto')"
     )
 
 
@@ -58,7 +58,7 @@ def brute_force(problem: SelectionProblem, run: Run) -> None:
     Raises
     ------
     InvalidProblem
-        When there are more than 20 million selections.
+        When there are more than 20 million selections, or no matrix and more than 20 000 clients.
     """
     run.tighten(problem.trivial_bound())
     has_matrix = isinstance(problem, DispersionProblem)
@@ -168,13 +168,13 @@ def branch_and_bound(
 ) -> None:
     r"""Prove optimality with concave relaxations on the slice and compiled first-order nodes.
 
-    The objective is made concave on :math:`1^\top s = m` by multipliers of the semidefinite relaxation
-    (`solvers.dispersion.relaxations.semidefinite`), certified in floating point
+    The objective is made concave on :math:`1^\top s = m` by one shift for all clients, later by multipliers of the
+    semidefinite relaxation (`solvers.dispersion.relaxations.semidefinite`), certified in floating point
     (`solvers.dispersion.relaxations.slice_form`).
     A node takes some swaps of weight between clients (pairwise Frank-Wolfe with second-order choice, warm from its
     parent), and any point on the way gives a valid bound: the tangent's m largest entries. Reduced costs and dominance
     fix clients. A depth-first search uses up a fixed amount of work; what it leaves open goes to a queue by bound, and
-    an open problem taken from there gets multipliers of its own, with :math:`s_i s_j \ge 0` imposed on the pairs
+    an open problem taken from there may get multipliers of its own, with :math:`s_i s_j \ge 0` imposed on the pairs
     that its parent's relaxation violates. Side constraints
     (`solvers.dispersion.tree.side_rows`) have prices in the answer (`solvers.Solution.prices`).
 
@@ -185,7 +185,7 @@ def branch_and_bound(
     moves : int
         Tabu moves made for the incumbent before the tree.
     largest : int
-        With more clients only the root bound is computed.
+        With more clients only the root bound is computed; under side constraints it does not count.
     memory : Memory, optional
         Multipliers and selections of earlier problems over the same clients; this one's are added.
     threads : int
@@ -199,7 +199,7 @@ def branch_and_bound(
     Raises
     ------
     InvalidOption
-        When a permutation is none or changes the problem.
+        When a permutation is none or changes the problem, or there are side constraints beside permutations.
     """
     if run.pool is not None:
         settings = {"cuts": cuts, "moves": moves, "largest": largest, "memory": memory, "threads": threads}

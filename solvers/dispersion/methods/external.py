@@ -136,7 +136,7 @@ def gurobi(
     Notes
     -----
     Gurobi's bound comes from its floating-point search; it is widened by 2.5e-7 of the objective's scale. So its
-    proofs count here, except where the scale is more than four times the objective's amount;
+    proofs count here, except where the scale is more than 4, and more than four times the objective's amount;
     ``Solution.native_status`` is what Gurobi itself says, in its own tolerances.
     """
     with run.loading():

@@ -382,8 +382,8 @@ def _among(n: int, ids: NDArray[np.int64], ones: NDArray[np.int64], x: NDArray[n
 def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
     """Fix by doubly nonnegative multipliers with cuts, and search below their form, until nothing is left.
 
-    The search has as many operations as the multipliers so far; both end where the gap no longer falls. It is for some
-    hundred clients: what is fewer is soon searched by trees, and more take too long.
+    The search has as many operations as the multipliers so far, at most; both end where the gap no longer falls. It is
+    for some hundred clients: what is fewer is soon searched by trees, and more take too long.
     """
     run, until = fixing.run, (1 - policy.fixing_close_time_share) * fixing.run.remaining
     if not (fixing.is_open and fixing.has_choice and policy.fixing_few < fixing.ids.size <= policy.fixing_closed):

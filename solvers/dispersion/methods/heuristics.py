@@ -24,7 +24,10 @@ def greedy(problem: SelectionProblem, run: Run) -> None:
 
 @method(SelectionProblem, "random", kind="heuristic", constraints=True)
 def random_search(problem: SelectionProblem, run: Run, *, draws: Annotated[int, AtLeast(1)] = 1) -> None:
-    """Draw selections uniformly and keep the best: what choosing by chance is worth."""
+    """Draw selections and keep the best: what choosing by chance is worth.
+
+    They are drawn uniformly; under side constraints others are taken where ten such draws miss some.
+    """
     for _ in range(draws):
         run.offer(random_decision(problem, run.rng))
         if run.expired:
@@ -65,7 +68,8 @@ def annealing(
     moves : int
         Swaps proposed over the whole schedule.
     initial_temperature, final_temperature : float
-        First and last temperature, relative to the largest gain of one client; the fall is geometric.
+        First and last temperature, relative to a bound of one client's gain, within a factor of two; the fall is
+        geometric.
 
     Raises
     ------

@@ -48,7 +48,7 @@ def candidates(problem: PointDispersionProblem, run: Run, policy: Policy = DEFAU
 def greedy_decision(problem: PointDispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY) -> NDArray[np.int64]:
     """Add the clients of largest marginal gain in up to 512 batches until ``size`` are chosen.
 
-    Sources as in `solvers.dispersion.methods.heuristics`; ties go to the lowest place.
+    Where a batch is one client, ties go to the lowest place.
     """
     some = candidates(problem, run, policy)
     c = np.ascontiguousarray(problem.geometry.coordinates[:, some])

@@ -49,7 +49,7 @@ def sdp(
         * ``"basic"``: the relaxation above;
         * ``"nonnegative"``: with :math:`X_{ij} \ge 0`, separated in rounds.
     accuracy : float
-        Duality gap at which it stops, relative to the objective's scale.
+        Duality gap at which it stops, relative to the objective's scale; without side constraints.
     """
     run.tighten(problem.trivial_bound())
     if solve_trivial(problem, run):

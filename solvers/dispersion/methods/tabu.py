@@ -111,7 +111,7 @@ class Search:
         self.price = np.array([1.0, 0.0])
 
     def advance(self, moves: int) -> int:
-        """Make at most ``moves`` swaps, no more than take some 10 ms; return how many were made (0: no time)."""
+        """Make at most ``moves`` swaps, no more than take some 10 ms; return how many (0: nothing to choose)."""
         problem = self.problem
         if problem.feasible.is_single:
             return 0

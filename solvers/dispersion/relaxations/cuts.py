@@ -149,7 +149,8 @@ def triangle_inequalities(
 ) -> Cuts:
     """Separate triangle inequalities: the ``most`` violated cuts of at most three clients, all by over ``least``.
 
-    Only the ``near`` clients with the largest products with a client are looked at beside it.
+    Beside a client with −1 only the ``near`` ones with the largest products with it are looked at, and three clients
+    with +1 have shares above a quarter.
     """
     n = len(products)
     enough = np.full(n, -np.inf)

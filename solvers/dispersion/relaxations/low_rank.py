@@ -15,7 +15,7 @@ products as they are, from 0 on: the multipliers of the doubly nonnegative relax
 matrices each, where an ADMM step (`solvers.dispersion.relaxations.doubly_nonnegative`) takes a PSD projection. Some
 sweeps without such steps come last, so that the diagonal fits them.
 
-Rows :math:`a^\\top s \\le b` have prices, of an augmented Lagrangian too: a block is moved at the prices that its start
+Rows :math:`a^\top s \le b` have prices, of an augmented Lagrangian too: a block is moved at the prices that its start
 makes, and every sweep changes them by what is used too much. Of two clients in conflict the product is 0, which has a
 multiplier of any sign, changed by every sweep as well (`solvers.dispersion.relaxations.side_prices`).
 

@@ -92,7 +92,7 @@ class RowRelaxation:
         self.policy = policy
         n, m = scaled.linear.size, scaled.size
         self.scaled, self.m, self.ids, self.raised = scaled, m, np.arange(n), raised
-        # Gains are about 1 in these units, an entry at most 1: of 2⁶² m² shares take m² · 2¹², which steps may use up.
+        # Gains are about 1 in these units, an entry at most 1: m² shares take 2⁴⁹ of 2⁶¹, steps may use up the rest.
         self.grid = math.ldexp(1.0, 49 - 2 * m.bit_length())
         self.most = 2**61 // m**2
         self.run, self.iterations, self.step = run, 0, policy.rlt_step

@@ -75,7 +75,9 @@ def uniform_shift_bound(problem: DispersionProblem, run: Run, *, accuracy: float
 
 
 def top_eigenvalue(distances: NDArray[np.floating], enough: float = 0.0, steps: int = 60) -> float:
-    """Largest eigenvalue of JHJ on ``1ᵀz = 0`` by Lanczos, plus the residual; nothing relies on its accuracy.
+    """Largest eigenvalue of JHJ on ``1ᵀz = 0``; of more than 300 clients by Lanczos, plus the residual.
+
+    Nothing relies on its accuracy.
 
     Parameters
     ----------

@@ -1,1 +1,1 @@
-"""Branch-and-bound trees, their policy and their log, and what methods share in a search."""
+"""Branch-and-bound trees, their portfolio, their logs and certificates, and what methods share in a search."""

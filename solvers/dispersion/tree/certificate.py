@@ -1,9 +1,9 @@
 """Certificates of a bound that is known: a search of few nodes, written down as it is found.
 
 A search has to find its bound; a certificate only has to reach it. So this is a search of its own, after whatever
-method: every node with multipliers made for it, since few large steps make a small file. It computes with the checker's
-own whole numbers and steps (a form as the checker will rebuild it, a point as it will be rounded, whom that fixes), so
-that what closes a node here closes it there.
+method: multipliers are made anew on the way down, since few large steps make a small file. It computes with the
+checker's own whole numbers and steps (a form as the checker will rebuild it, a point as it will be rounded, whom that
+fixes), so that what closes a node here closes it there.
 """
 
 from __future__ import annotations
@@ -143,9 +143,10 @@ class CertificateTree:
     Parameters
     ----------
     problem : DispersionProblem
-        The problem; 2 ≤ m ≤ n − 2.
+        The problem; 2 ≤ m ≤ n − 2, but for `enumerated`.
     target : float
-        The bound to reach, in units of the objective; larger than the optimum by more than rounding.
+        The bound to reach, in units of the objective; above all selections that are not ``listed``, by more than
+        rounding.
     expired : callable
         Whether to give up.
     most : int

@@ -91,7 +91,7 @@ def inverse_on_slice(
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return the inverse of ``-curved`` on the slice, and the maximiser of the form there, as rounding leaves them.
 
-    None where it is not definite, or the numbers are out of range.
+    None where it shows not to be definite, or the numbers are out of range.
     """
     n = linear.size
     means = curved.mean(axis=1)

@@ -67,7 +67,7 @@ class DNNNode:
     parent : WarmStart, optional
         The parent's relaxation, to start from; ``None`` at the root.
     warm_state : (DNNRelaxation, list of float), optional
-        The node's own relaxation and the bounds it has had, where the clock stopped it before it was done.
+        The node's own relaxation and the bounds it has had, where it was begun and is not done.
     is_root : bool
         Whether nothing has been branched on; clients may have been left out.
     """

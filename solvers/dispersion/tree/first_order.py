@@ -161,8 +161,8 @@ class EffortBudget:
     """Budget that balances node processing against re-optimising the multipliers.
 
     A relaxation lowers the bounds of what is open, and whether nodes would have done without it is not known
-    beforehand. As long as ``relaxations <= ratio · nodes``, a search never takes much longer than one without
-    relaxations.
+    beforehand. As long as ``relaxations <= ratio · nodes``, a search takes at most ratio + 1 times as long as its nodes
+    alone.
     """
 
     ratio: int
@@ -528,7 +528,7 @@ class FirstOrderTree:
         if relaxes:
             pairs = inherited_pairs(parent, ids, self.problem.n, self.cuts)
             factors = NO_ROWS if sides is None else row_products(sides, m)
-            known = -2.0 if self.run.objective is None else self.incumbent  # values are below 1
+            known = -2.0 if self.run.objective is None else self.incumbent  # gains are about 1
             found = self._relaxed(q, linear, m, pairs, known - constant, factors)
             further = violated_pairs(found, pairs, int(self.cuts * n))
             if self.memory is not None and n == self.problem.n and len(pairs) == 0:

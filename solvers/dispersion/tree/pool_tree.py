@@ -6,8 +6,8 @@ selection
 
 * bounds, reduced costs and the constraints' consequences are valid for any threshold;
 * dominance and symmetry are not: a selection that is no better than another one may be a member beside it;
-* attainable values are not: the next value above the threshold is not the question, the threshold itself is;
-* a node with one selection left is evaluated, whatever its bound, and its selection offered.
+* attainable values are not, as long as ties are wanted: the question is the threshold, not the next value above it;
+* a node with one selection left is evaluated unless it is fathomed, and its selection offered where it may be a member.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Portfolio of two branch-and-bound trees and a heuristic over one problem, with work-based sharing of the time.
 
 The first-order tree (`first_order`) processes thousands of cheap nodes, the DNN tree (`dnn_tree`) few that cost a
-hundred times as much. Rounds of federated learning are finished by the first in a tenth of a second; where it stalls,
-only the second gets on. See docs/mathematics/dispersion_search.md, *Search: two trees*. ::
+hundred times as much. Most rounds of a hundred clients are finished by the first in a tenth of a second; where it
+stalls, only the second gets on. See docs/mathematics/dispersion_search.md, *Search: two trees*. ::
 
     first-order tree alone, until it is done, or stalls, or its gap is too wide for cheap nodes
     then, until one tree is done:
@@ -12,8 +12,9 @@ only the second gets on. See docs/mathematics/dispersion_search.md, *Search: two
         advance the heuristic, until its work is its share of the two trees'
 
 A tree that has come twice as near gets four times the work: the squares let the better one have nearly everything
-soon, and the other is not stopped. As the DNN root never has less than half, a search never takes much more than twice
-as long as the first-order tree alone. Work, and not time, is counted: a search without a limit is the same every time.
+soon, and the other is not stopped. The DNN root has half of the work at least, and all at a gap that is too wide for
+cheap nodes; with symmetries the DNN tree has all. Work, and not time, is counted: a search without a limit is the same
+every time.
 """
 
 from __future__ import annotations

@@ -73,7 +73,7 @@ class RltLog:
         self.stages.append(RltMultipliers(ids, prices, core, roots, first, second, moved / factor))
 
     def certificate(self, run: Run) -> Certificate | None:
-        """State the stages with a goal below which they leave nothing; None where there are none, or no time is left.
+        """State the stages with a goal below which they leave nothing; None without a stage, a decision, or time.
 
         Parameters
         ----------
