@@ -58,7 +58,7 @@ class Memory:
         return np.flatnonzero(np.isin(problem.clients, self._core))
 
     def multipliers(self, problem: DispersionProblem, among: NDArray[np.int64]) -> CoreMultipliers | None:
-        """Multipliers of the last core's clients among these places; ``None`` if most of them are missing or no use."""
+        """Multipliers of the last core's clients among these places; ``None`` if half of them are missing or no use."""
         known = self._multipliers
         if known is None:
             return None

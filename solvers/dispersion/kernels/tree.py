@@ -10,9 +10,10 @@ A node is bounded by the tangent at a point that pairwise Frank–Wolfe steps re
 **Side constraints** (``sides``; None is compiled away, in the kernels ``tree`` and ``tree_node`` of this source, and
 not in ``constrained_tree``): between ``low`` and ``high`` clients of each of some disjoint groups,
 ``rows s <= limits``, no two clients in conflict. The groups' hull is that of a matroid's bases, over which a linear
-function is maximised greedily, and in which pairs of clients exchange weight. Rows enter with multipliers λ ≥ 0: whatever they are,
-:math:`f(y) + \nabla f(y)^\top (x - y) + \lambda^\top (b - A x)` bounds every feasible x. They are those of an augmented
-Lagrangian, :math:`\lambda = \max(0, \mu + \rho (A y - b))`. A point of the stack has the multipliers behind the shares.
+function is maximised greedily, and in which pairs of clients exchange weight. Rows enter with multipliers λ ≥ 0:
+whatever they are, :math:`f(y) + \nabla f(y)^\top (x - y) + \lambda^\top (b - A x)` bounds every feasible x. They are
+those of an augmented Lagrangian, :math:`\lambda = \max(0, \mu + \rho (A y - b))`. A point of the stack has the
+multipliers behind the shares.
 
 What follows from the constraints alone comes first: full and needy groups, conflicts, and the cheapest completion of
 each row, which also fixes the clients that no selection within the limit contains, or leaves out.

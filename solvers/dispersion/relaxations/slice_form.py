@@ -129,7 +129,7 @@ class SliceForm:
     Attributes
     ----------
     curved, exact : (n, n) ndarray
-        The quadratic terms; the same array unless products are held non-negative.
+        The quadratic terms; equal unless products are held non-negative or there are cuts.
     linear : (n,) ndarray
         The linear term of both.
     size : int
