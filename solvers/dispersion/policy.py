@@ -172,8 +172,8 @@ class Policy:
 
     #: Clients to one that is chosen from which on the level-1 RLT bound comes before the trees. 2026-11-24, rounds with
     #: ten to one and 150 to 400 clients: proved 1.2 to 9 times as fast as with 12, which leaves them to the trees, but
-    #: for one that takes 40 ms more (docs/benchmarks/policy.md). 2026-11-23, 18 rounds with 30 % of 1 000 clients there: with
-    #: 10, and cores for 150 clients and more, 11 were proved in 5 seconds; with 20 and 300, 6.
+    #: for one that takes 40 ms more (docs/benchmarks/policy.md). 2026-11-23, 18 rounds with 30 % of 1 000 clients
+    #: there: with 10, and cores for 150 clients and more, 11 were proved in 5 seconds; with 20 and 300, 6.
     rlt_ratio: int = 10
     #: Most clients: the multipliers take 8 n² bytes.
     rlt_largest: int = 6_000
