@@ -195,7 +195,7 @@ class PointGeometry(Geometry):
     def distances(self, clients: Clients) -> Reals:
         """Return the matrix of distances among some clients."""
         some = np.ascontiguousarray(self.coordinates[:, clients])
-        if len(clients) ** 2 > FEW:  # 5 ms for 1 500 clients and ten axes, where SciPy takes 49 (2026-11-24)
+        if len(clients) ** 2 > FEW:  # SciPy takes longer for so many
             matrix = np.empty((len(clients), len(clients)))
             load("points").fill_distances(some, matrix)
         else:

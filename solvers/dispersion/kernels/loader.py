@@ -45,7 +45,7 @@ _INTERPRETED = 5_000_000
 #: Seconds from which on it is worth a note that kernels were compiled.
 _NOTEWORTHY = 1.0
 
-#: Seconds of a core that a kernel takes to compile where that is a second or more. 2026-11-24.
+#: Seconds of a core that a kernel takes to compile, of those of 2026-11-24 where that is a second or more.
 _SECONDS = {
     "constrained_tree": 10, "counts": 4, "tree": 4, "swaps_with_rows": 3, "cuts": 3, "swaps": 2, "rlt": 2,
     "coverage": 1, "preference": 1, "collisions": 1, "tree_node": 1,
