@@ -43,9 +43,10 @@ _LARGEST_WHOLE = 2.0**_ROW_BITS
 def stated_choice(feasible: Hypersimplex, model: Any) -> list[Any]:
     """State a feasible set in a CP-SAT model: a Boolean for each client, which are returned, and the rows.
 
-    Coefficients that are no whole numbers are multiplied by a power of two and rounded down, so that no selection that
-    keeps a budget is lost; what a row lets through in excess is some 1e-7 of its largest coefficient. Finer ones are
-    not safe: with coefficients of 2³⁴ CP-SAT 9.15's presolve cuts off optima and calls what is left optimal.
+    Coefficients of a row in which some are no whole numbers, or reach 2²⁴, are multiplied by a power of two and rounded
+    down, so that no selection that keeps a budget is lost; what the row lets through in excess is some 1e-7 of its
+    largest coefficient for each client selected. Finer ones are not safe: with coefficients of 2³⁴ CP-SAT 9.15's
+    presolve cuts off optima and calls what is left optimal.
     """
     from ortools.sat.python import cp_model
 

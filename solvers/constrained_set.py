@@ -290,7 +290,7 @@ class ConstrainedSelections(Hypersimplex):
         Raises
         ------
         NoSelection
-            When there is none.
+            When there is none, or HiGHS finds none.
         """
         x = self.core.best(g)
         return x if self.violation(x) == 0 else self._by_milp(g)

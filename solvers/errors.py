@@ -48,11 +48,11 @@ class UnknownMethod(SolversError, ValueError):
 
 
 class MissingBackend(SolversError, ImportError):
-    """A method needs an optional package that is not installed; the message says which ``pip install`` brings it."""
+    """A method needs an optional package or a program that is not there; the message says how to get it."""
 
 
 class InvalidAnswer(SolversError, RuntimeError):
-    """A method returned an infeasible decision, or a bound on the wrong side of a feasible objective."""
+    """A method's answer is infeasible, unreadable, or a bound on the wrong side of a feasible objective."""
 
 
 class BenchmarkError(SolversError, ValueError):

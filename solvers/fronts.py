@@ -151,8 +151,9 @@ def frontier(
     problem : ConstrainedProblem
         A problem that selects m of n clients.
     points : int or "supported", optional
-        All pairs by default. A number: at most so many, whose second terms are spread evenly. ``"supported"``:
-        those that alone are best for some weight of the distance term, the corners of the hull: far fewer solves.
+        All pairs by default. A number: at most so many, at limits of the second term that are spread evenly.
+        ``"supported"``: those that alone are best for some weight of the distance term, the corners of the hull: far
+        fewer solves.
     time_limit : float, optional
         Seconds; no limit by default. What was proved until then is returned.
     against : str, optional

@@ -323,7 +323,7 @@ def restore(state: Mapping[type[Problem], Any]) -> None:
 
 
 def methods(problem: Problem | type[Problem]) -> list[Method]:
-    """Return the methods of a problem type, or those that accept a problem: exact ones first, then by name.
+    """Return the methods of a problem type, or those that accept a problem: exact, relaxations, heuristics; by name.
 
     Parameters
     ----------

@@ -149,8 +149,8 @@ def proves(problem: Problem, objective: float | None, bound: float | None) -> bo
 class Solution:
     """A decision and everything known about how good it is.
 
-    The objective is the problem's own evaluation of ``x``, never a solver's. A bound lies on the right side of the
-    objective by construction: one on the wrong side by more than rounding raises `InvalidAnswer`, and one within
+    The objective is the problem's own evaluation of ``x``, never an external solver's. A bound lies on the right side
+    of the objective by construction: one on the wrong side by more than rounding raises `InvalidAnswer`, and one within
     rounding is moved onto the objective.
 
     Attributes
@@ -191,7 +191,8 @@ class Solution:
         What proves the bound to `solvers.certificates.check`, where `solvers.solve` was asked for it; it may claim a
         weaker one than ``bound``, and says which in ``certificate.bound``.
     is_received : bool
-        Whether it was read from a file: then its bound is a claim, unless its certificate proves it.
+        Whether it was read from a file: then its bound is a claim, unless its certificate proves it. From ``.npz`` its
+        objective is one, too: `residuals` evaluates it again.
     pool : Pool
         Where `solvers.solve` was asked for a pool: the best selections, distinct, best first, of equal ones (but for
         rounding) the smallest ids first. A tuple; each has ``selected`` and ``objective``, and the first is the

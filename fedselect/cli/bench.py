@@ -94,7 +94,7 @@ def bench(
 ) -> None:
     """Compare solver methods: methods x instances x seeds x time limits, every answer checked.
 
-    Exit code 0: every row is sound; 2: the command is not accepted, nothing was written; 3: the benchmark is
+    Exit code 0: no row went wrong; 2: the command is not accepted, nothing was written; 3: the benchmark is
     finished, but some row crashed, hung, raised an error or is invalid, or every row is refused or lacks its method's
     package; 130: interrupted, the same command continues.
     """

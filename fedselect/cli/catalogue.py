@@ -29,7 +29,7 @@ def list_(
     load: Load = [],  # noqa: B006  (typer copies defaults)
     format: Format = "text",
 ) -> None:
-    """Show what there is: selectors, availability, dropout, clocks, data sets, partitions, models, solver methods."""
+    """Show all that is chosen by name: selectors, data sets, models, server rules, measures, solver methods, ..."""
     if load:
         from fedselect.plugins import load_plugins
 

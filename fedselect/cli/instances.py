@@ -124,8 +124,8 @@ def submit(
 ) -> None:
     """Judge a better decision, bound or proof for an instance of the library, whoever made it.
 
-    The decision is evaluated again and the certificate read by code that shares nothing with the solvers; nothing in
-    the file is trusted. Nothing is entered: what is better enters the ledger by a change to the repository that
+    The decision is evaluated again, and the certificate read by code that runs no search; nothing in the file is
+    trusted. Nothing is entered: what is better enters the ledger by a change to the repository that
     includes the file.
 
     Exit codes: 0 better than what the ledger has; 2 no such file, or about no instance of the library; 3 refused;
@@ -160,7 +160,8 @@ def export(
 ) -> None:
     """Write one instance in a format of other tools; the file's ending says which.
 
-    Every problem can be written as .npz, which this package reads back; the other formats take a dispersion problem.
+    Every problem can be written as .npz, which this package reads back; the other formats take a DispersionProblem or
+    a PointDispersionProblem.
     HiGHS and CBC read linear models alone: give them a --formulation. A linear .mps minimises minus the objective.
     """
     from solvers.dispersion import PointDispersionProblem

@@ -1,7 +1,8 @@
 """Sums of a benchmark: profiles, wins, gap over time, cost against size, means for each limit, and lost races.
 
-Every function takes the tidy table of a `Benchmark`. Rows that answer a relaxation in real numbers take no part, and
-a row whose verdict is not "ok" counts as a failure, whatever numbers it brought.
+Every sum is of the tidy table of a `Benchmark`. Rows that answer a relaxation in real numbers take no part (in
+`summary`: prove nothing). A row whose verdict is not "ok" counts as a failure, whatever numbers it brought. What a
+method did not take (`taken`) is a failure in profiles and costs alone.
 """
 
 from __future__ import annotations
@@ -266,8 +267,8 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
         is none; ``mean_common`` the same over the races that every method with a proof in this limit has proved, and
         ``common`` how many those are; ``best`` how often the best known value was reached, the mean
         ``primal_integral`` (seconds) and that of the table's first method over the same races, ``primal_of_first``, the
-        mean processor seconds, ``cpu_seconds``, and how many solves were ``late``: more than 10 % or 0.2 s beyond their
-        limit. Means are over the races that the method took (`taken`).
+        mean processor seconds, ``cpu_seconds``, and how many solves were ``late``: beyond their limit by more than 10 %
+        and by more than 0.2 s. Means are over the races that the method took (`taken`).
     """
     import pandas as pd
 
@@ -344,7 +345,7 @@ def lost(table: pd.DataFrame, ours: str = "auto", others: Callable[[str], bool] 
 
 
 def _better(own: pd.Series, rest: pd.DataFrame) -> tuple[str, str, float, float] | None:
-    """Say how a bound was refuted, by which row, with the two numbers."""
+    """Return how another row is better, which method's, and both numbers; None where none is."""
     seconds, mine = rest["time_to_proof"], float(own["time_to_proof"])
     if seconds.notna().any():
         first = rest.loc[seconds.idxmin()]

@@ -23,7 +23,7 @@ Kind = Literal["drawn", "played", "half"]
 
 @dataclass(frozen=True)
 class Round:
-    """Recipe of a round; calling it makes the problem, with the same bits for the same seed.
+    """Recipe of a round; calling it makes the problem, of one seed the same to the bit on one machine.
 
     Attributes
     ----------
