@@ -1,7 +1,8 @@
 """Proofs that anyone can check: what proves a bound, and two readers of it.
 
-`check` computes in whole numbers and fractions, with NumPy, and trusts no rounding and no search. With the writers it
-shares the arithmetic of `solvers.certificates.exact`. Only ``check_certificate.py``, one file of Python's standard
+`check` computes in whole numbers and fractions, with NumPy, and trusts no rounding and no search: where it factors a
+matrix in doubles, what these may hide is counted. With the writers it shares the arithmetic of
+`solvers.certificates.exact`. Only ``check_certificate.py``, one file of Python's standard
 library, shares nothing: the second opinion of searches, and of other kinds, whose check takes milliseconds, the only
 one, which `check` runs as well. ``solve(..., certificate=True)`` keeps a certificate beside the solution.
 """

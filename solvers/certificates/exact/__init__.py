@@ -1,4 +1,6 @@
-"""Exact arithmetic that proofs rest on: rounded problems, forms, tangents, rows, what can be had, in whole numbers.
+"""Arithmetic that proofs rest on: rounded problems, forms, tangents, rows, what can be had, in whole numbers.
+
+Matrices alone are factored in doubles, with all that rounding may hide counted against the proof.
 
 Writers, the search and `solvers.certificates.check` share it: what a writer takes for proved the check computes with
 the same functions. So it is no second opinion; that is ``solvers/certificates/check_certificate.py``, one file that

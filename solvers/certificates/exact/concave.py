@@ -1,4 +1,4 @@
-"""Linearisation bounds in whole numbers: the problem rounded to a grid, multipliers on it, concavity seen exactly.
+"""Linearisation bounds in whole numbers: the problem rounded to a grid, multipliers on it, concavity seen for certain.
 
 Sums of 64 bits are bounded by what `solvers.certificates.schema` and `Rounded.of` leave possible: at most 2^16 clients,
 numbers of the rounded problem below 2^40 of which m² sum to less than 2^61, multipliers below 2^40 and each pair's
