@@ -73,7 +73,7 @@ def names(family: str | None = None) -> list[str]:
     Parameters
     ----------
     family : str, optional
-        Only those of one family, a module below `solvers` that has recorded instances: "dispersion", say.
+        Only those of one family, a module below `solvers`: "dispersion", say. Deadlines have none.
 
     Raises
     ------

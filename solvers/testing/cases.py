@@ -1,8 +1,8 @@
 # mypy: disable-error-code="arg-type"
 """Small problems of every type, and decisions to hold an answer against, for `solvers.testing.check_method`.
 
-Each problem type states edge cases by name, and the smallest instances of the library. All decisions are known where
-they can be counted, a sample where they are real numbers.
+Each problem type states edge cases by name; two have small instances of the library beside them. All decisions are
+known where they can be counted, a sample where they are real numbers.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ CASES: dict[type[Problem], Callable[[], Iterator[tuple[str, Problem]]]] = {
     BalanceProblem: _balance,
 }
 
-#: The smallest instances of the library, and one of each type that is large enough to keep a method busy.
+#: Small instances of the library, which keep a method busy.
 LIBRARY = (
     "fedgs-synthetic-n30-m6-moredata-r20",
     "fedgs-digits-twolabel-n30-m5-lognormal-r10",

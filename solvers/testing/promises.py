@@ -28,7 +28,8 @@ def _need(holds: Any, sentence: str) -> None:
 def decision_bound_and_status(kind: type[Problem], entry: Method) -> None:
     """On every case the decision is feasible, the bound valid and the status true; an exact method proves its optimum.
 
-    A relaxation may give a bound alone.
+    A relaxation may give a bound alone, and external solvers (`TOLERANT`) miss a proof by their tolerance. Cases that a
+    method does not accept are left out.
     """
     answered = 0
     for name, problem in cases(kind):
