@@ -16,7 +16,8 @@ _MEANINGS: dict[str, str] = {
     "gap to best": "Primal gap: distance of the decision from the best known value, over it.",
     "mean gap to best": "Primal gap: distance of the decision from the best known value, over it; mean of the solves.",
     "mean gap of bound": "Distance of the bound from the best known value, over it.",
-    "primal integral": "Primal gap summed over the seconds of a solve: small where a good decision comes early.",
+    "primal integral": "Distance from the best known value, over the larger of the two, summed over the seconds up to "
+    "the time limit: small where a good decision comes early.",
 }
 
 
