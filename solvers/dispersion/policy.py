@@ -94,10 +94,10 @@ class Policy:
     #: times as long.
     short_search: float = 4e7
     products_search: float = 8e7
-    #: Relative gap after one shift for all clients up to which a short search comes first where few of many are
-    #: chosen. 2026-11-28: of nine recorded rounds it proves the one with 8e-7 in a fiftieth of the time; with 1e-2
-    #: one of 300 clients, with .0026, takes three times as long.
-    near_gap: float = 1e-3
+    #: Gap after one shift for all clients, in units of the problem's scale, up to which a short search comes first where
+    #: few of many are chosen. 2026-11-28, nine recorded rounds: it proves the ones with 3e-7 and 1.3e-4, in a fiftieth
+    #: and three quarters of the time; the next, with 8e-4 and 300 clients, would take three times as long.
+    near_gap: float = 3e-4
 
     #: Most clients, as a bound takes 24 n² bytes; and its seconds, in units of n³, which the clock has to allow.
     #: 2026-11-24.

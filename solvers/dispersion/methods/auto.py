@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -184,8 +183,10 @@ def _is_soon_searched(work: Work) -> Literal[True] | str:
         return True
     with work.run.phase("uniform shift"):
         uniform_shift_bound(work.problem, work.run)
-    gap = _gap(work.run)
-    return gap <= policy.near_gap or f"as few of many are chosen, and one shift for all clients leaves {gap:.2g}"
+    objective, bound = work.run.objective, work.run.bound
+    assert objective is not None and bound is not None  # of the stage before, and the trivial one
+    is_near = bound - objective <= policy.near_gap * work.problem.scale
+    return is_near or "as few of many are chosen, and one shift for all clients leaves too wide a gap"
 
 
 def _has_products(work: Work) -> Literal[True] | str:
@@ -288,12 +289,11 @@ def _fix(work: Work) -> bool:
 
 def _is_far(run: Run, policy: Policy) -> bool:
     """Whether the bound is so far away that trees would be busy with it, and better selections are worth a search."""
-    return _gap(run) > policy.far_search_gap
-
-
-def _gap(run: Run) -> float:
-    """Return the relative gap so far; infinite without a decision or a bound."""
-    return math.inf if run.objective is None or run.bound is None else relative_gap(run.objective, run.bound)
+    return (
+        run.objective is not None
+        and run.bound is not None
+        and relative_gap(run.objective, run.bound) > policy.far_search_gap
+    )
 
 
 def _search_far(run: Run, search: HybridSearch, policy: Policy) -> bool:
@@ -465,7 +465,7 @@ MATRIX_STAGES = (
     Stage(
         "short search",
         "there are {few_clients} to {largest_tree:,} clients, and more than one in {rlt_ratio} is chosen, or one shift "
-        "for all clients leaves a gap of at most {near_gap:.2%}",
+        "for all clients leaves a gap of at most {near_gap:.2%} of the sum of distances and costs",
         "the first-order tree, for {short_search:,.0f} entries of the matrix",
         _is_soon_searched,
         _search_first,
