@@ -465,7 +465,7 @@ MATRIX_STAGES = (
     Stage(
         "short search",
         "there are {few_clients} to {largest_tree:,} clients, and more than one in {rlt_ratio} is chosen, or one shift "
-        "for all clients leaves a gap of at most {near_gap:.2%} of the sum of distances and costs",
+        "for all clients leaves hardly a gap",
         "the first-order tree, for {short_search:,.0f} entries of the matrix",
         _is_soon_searched,
         _search_first,

@@ -109,7 +109,8 @@ class LowRankRelaxation:
             self.nonnegative = np.zeros((0, 0), dtype=np.float32)
         else:
             self.rows, self.nonnegative = start
-            self._raise()
+            if self.nonnegative.size:
+                self._raise()
         self._price, self._swept = np.zeros(self.rows.shape[1], dtype=np.float32), False
         self.sides = sides
         if sides is not None:
@@ -193,8 +194,8 @@ class LowRankRelaxation:
 
     def among(self, kept: NDArray[np.int64]) -> tuple[Singles, Singles]:
         """Return rows and multipliers of some of the clients, given by their places."""
-        rows = self.rows[np.concatenate([[0], 1 + kept])]
-        return rows, np.ascontiguousarray(self.nonnegative[np.ix_(kept, kept)])
+        rows, raised = self.rows[np.concatenate([[0], 1 + kept])], self.nonnegative
+        return rows, np.ascontiguousarray(raised[np.ix_(kept, kept)]) if raised.size else raised
 
     def _raise(self) -> None:
         """Add S to the cost."""
