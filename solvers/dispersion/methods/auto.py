@@ -184,7 +184,8 @@ def _is_soon_searched(work: Work) -> Literal[True] | str:
     with work.run.phase("uniform shift"):
         uniform_shift_bound(work.problem, work.run)
     objective, bound = work.run.objective, work.run.bound
-    assert objective is not None and bound is not None  # of the stage before, and the trivial one
+    assert objective is not None  # of the stage before
+    assert bound is not None  # the trivial one, if no other
     is_near = bound - objective <= policy.near_gap * work.problem.scale
     return is_near or "as few of many are chosen, and one shift for all clients leaves too wide a gap"
 
