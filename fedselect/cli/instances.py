@@ -162,7 +162,7 @@ def export(
 
     Every problem can be written as .npz, which this package reads back; the other formats take a DispersionProblem or
     a PointDispersionProblem.
-    HiGHS and CBC read linear models alone: give them a --formulation. A linear .mps minimises minus the objective.
+    HiGHS and CBC solve linear models alone: give them a --formulation. A linear .mps minimises minus the objective.
     """
     from solvers.dispersion import PointDispersionProblem
 

@@ -329,9 +329,16 @@ def write_cp_sat(problem: DispersionProblem, path: PathLike, formulation: str = 
     -------
     float
         The scale: the model's objective divided by it is the problem's, but for rounding and a constant.
+
+    Raises
+    ------
+    InvalidOption
+        When the formulation is not "rlt" or "product"; the third of ``cp-sat``, "tangent", takes many models.
     """
     from solvers.dispersion.methods.cp_sat import state
 
+    if formulation not in ("rlt", "product"):
+        raise InvalidOption(f"the formulation of a CP-SAT model must be 'rlt' or 'product'; got {formulation!r}")
     model, _, integers = state(problem, formulation)
     with tempfile.TemporaryDirectory(prefix="solvers-") as folder:  # CP-SAT itself would leave half a file
         written = Path(folder) / f"model{Path(path).suffix}"

@@ -154,6 +154,9 @@ def test_cp_sat_proto(tmp_path):
     proto = text_format.Parse((tmp_path / "model.txt").read_text(), cp_model_pb2.CpModelProto())
     assert scale > 0
     assert len(proto.variables) == 8 + 28
+    with pytest.raises(InvalidOption, match="must be 'rlt' or 'product'; got 'tangent'"):
+        write_cp_sat(problem, tmp_path / "tangent.txt", "tangent")
+    assert not (tmp_path / "tangent.txt").exists()
 
 
 def test_qubo_minimisers_are_the_best_selections():
