@@ -14,6 +14,7 @@ pytest.importorskip("pyarrow")
 
 import bounds
 import ca_fed
+import coverage_gs
 import e3cs
 import exact_vs_heuristic
 import fedau
@@ -169,3 +170,19 @@ def test_e3cs_draws():
         assert len(part) == row["seeds"]
         apart = part["madow"] - part["successive"]
         assert interval(apart) == pytest.approx((row["difference"], row["+-"]), rel=DIGITS)
+
+
+def test_coverage_gs():
+    """Coverage with counts less each other rule, paired by split, in per cent of uniform selection's mean."""
+    rows, table = read("coverage_gs_runs"), read_table("coverage_gs_leads").fillna({"verdict": ""})
+    same(coverage_gs.leads(rows), "coverage_gs_leads.csv", verdict="")
+    assert set(rows["split"]) == set(coverage_gs.PAPER.splits)
+    checked = 0
+    for row in table.to_dict("records"):
+        part = rows[(rows["concentration"] == row["concentration"]) & (rows["available"] == row["available"])]
+        values = part.pivot(index="split", columns="rule", values=row["outcome"])
+        apart = 100 * (values["coverage-gs"] - values[row["less"]]) / values["uniform"].mean()
+        assert len(apart) == row["splits"] == 15
+        assert interval(apart) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
+        checked += 1
+    assert checked == 4 * 6 * 4
