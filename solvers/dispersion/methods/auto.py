@@ -466,7 +466,7 @@ MATRIX_STAGES = (
     Stage(
         "short search",
         "there are {few_clients} to {largest_tree:,} clients, and more than one in {rlt_ratio} is chosen, or one shift "
-        "for all clients leaves hardly a gap",
+        "for all clients leaves a gap of at most {near_gap:g} of the problem's scale",
         "the first-order tree, for {short_search:,.0f} entries of the matrix",
         _is_soon_searched,
         _search_first,
