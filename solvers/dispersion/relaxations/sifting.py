@@ -193,6 +193,8 @@ class SiftedRelaxation:
                 self.rows.leave_out(target)
             else:
                 self.rows.remember()
+            if self.run.expired:  # of the whole time, not of a share of it; any number of steps gives a bound
+                break
         if keep is not None:
             self.rows.restore()
             keep(self.rows, embedding, self.slack)
