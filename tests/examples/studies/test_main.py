@@ -82,7 +82,7 @@ def test_a_gallery_has_figures_and_short_tables_and_says_where_they_are_from(tmp
 
 
 def test_every_study_can_be_loaded_and_says_what_it_shows():
-    assert len(SCRIPTS) == 17
+    assert len(SCRIPTS) == 18
     for path in SCRIPTS:
         study = importlib.import_module(path.stem).STUDY
         assert study.about.partition("\n")[0]
