@@ -94,10 +94,6 @@ class Policy:
     #: times as long.
     short_search: float = 4e7
     products_search: float = 8e7
-    #: Gap after one shift for all clients, in units of the problem's scale, up to which a short search comes first
-    #: where few of many are chosen: that shift all but proves it. 2026-11-28: a recorded round of 1 000 clients takes a
-    #: fiftieth of the time. With 1e-4, drawn rounds of 400 take three times as long as by quadratic fixing.
-    near_gap: float = 1e-6
 
     #: Most clients, as a bound takes 24 n² bytes; and its seconds, in units of n³, which the clock has to allow.
     #: 2026-11-24.

@@ -173,21 +173,25 @@ def _can_be_fixed(work: Work) -> Literal[True] | str:
     return n <= largest or f"as it, or its certificate, takes too long for more than {largest} clients"
 
 
-def _is_soon_searched(work: Work) -> Literal[True] | str:
-    n, m, policy = work.problem.n, work.problem.size, work.policy
+def _is_for_trees(work: Work) -> Literal[True] | str:
+    n, policy = work.problem.n, work.policy
     if not policy.few_clients <= n <= policy.largest_tree:
         return f"as it is for {policy.few_clients} to {policy.largest_tree} clients"
-    if is_trivial(work.problem):
-        return "as no search is needed"
-    if n < policy.rlt_ratio * m:
-        return True
-    with work.run.phase("uniform shift"):
-        uniform_shift_bound(work.problem, work.run)
-    objective, bound = work.run.objective, work.run.bound
-    assert objective is not None  # of the stage before
-    assert bound is not None  # the trivial one, if no other
-    is_near = bound - objective <= policy.near_gap * work.problem.scale
-    return is_near or "as few of many are chosen, and one shift for all clients leaves too wide a gap"
+    return _needs_a_search(work)
+
+
+def _is_soon_searched(work: Work) -> Literal[True] | str:
+    reason = _is_for_trees(work)
+    if reason is not True:
+        return reason
+    return work.problem.n < work.policy.rlt_ratio * work.problem.size or "as few of many are chosen"
+
+
+def _is_shifted(work: Work) -> Literal[True] | str:
+    reason = _is_for_trees(work)
+    if reason is not True:
+        return reason
+    return work.problem.n >= work.policy.rlt_ratio * work.problem.size or "as the short search begins with it"
 
 
 def _has_products(work: Work) -> Literal[True] | str:
@@ -311,6 +315,14 @@ def _search_a_little(work: Work, most: float) -> bool:
     few, inner, policy = work.part, work.part_run, work.policy
     if not solve_trivial(few, inner):
         search_trees(few, inner, policy.products, policy.tabu_moves, policy.largest_tree, policy=policy, most=most)
+    if work.run.proved and work.memory is not None:
+        work.memory.keep(work.problem, work.run.x)  # else the trees do
+    return work.run.proved
+
+
+def _shift(work: Work) -> bool:
+    with work.run.phase("uniform shift"):
+        uniform_shift_bound(work.problem, work.run)
     if work.run.proved and work.memory is not None:
         work.memory.keep(work.problem, work.run.x)  # else the trees do
     return work.run.proved
@@ -464,9 +476,15 @@ MATRIX_STAGES = (
         _follow_a_line,
     ),
     Stage(
+        "one shift",
+        "there are {few_clients} to {largest_tree:,} clients, and at most one in {rlt_ratio} is chosen",
+        "makes the objective concave by one shift for all clients; its bound proves some rounds at once",
+        _is_shifted,
+        _shift,
+    ),
+    Stage(
         "short search",
-        "there are {few_clients} to {largest_tree:,} clients, and more than one in {rlt_ratio} is chosen, or one shift "
-        "for all clients leaves a gap of at most {near_gap:g} of the problem's scale",
+        "there are {few_clients} to {largest_tree:,} clients, and more than one in {rlt_ratio} is chosen",
         "the first-order tree, for {short_search:,.0f} entries of the matrix",
         _is_soon_searched,
         _search_first,
