@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from fractions import Fraction
 
 import numpy as np
@@ -207,6 +208,22 @@ def check_sifting(seed, kind, short, remembered=None, **policy):
         ids = set(sifting.survivors(target - 1e-12, lambda: False).tolist())
         assert all(set(each) <= ids for each, value in zip(selections, values, strict=True) if value > target + 1e-12)
     return sizes
+
+
+def test_rows_beside_a_core_end_with_the_whole_time_and_bound_what_they_should():
+    problem = random_problem(np.random.default_rng(3), 40, 4, "graph")
+    best, taken = solve(problem, "auto"), []
+    for is_over in (False, True):
+        rows = relaxation_of(problem)
+        target = rows.scaled.value(best.objective) - 1e-9
+        if is_over:
+            rows.run.halt = threading.Event()
+            rows.run.halt.set()
+        sifting = SiftedRelaxation(rows, np.flatnonzero(best.x), policy=Policy(first_core=8))
+        assert sifting.advance(target, lambda: False)  # the share of the time is not over
+        taken.append(sifting.rows.iterations)
+        assert rows.scaled.original(max(sifting.rows.bound(), target)) >= best.objective - 1e-9
+    assert taken[1] <= 50 < taken[0]
 
 
 @tried(10, 25, seed=st.integers(0, 2**31), kind=st.sampled_from(KINDS), short=st.floats(0, 0.2))
