@@ -40,7 +40,7 @@ AVAILABLE = {"all": Choice("ideal"), "by labels": Choice("fedau-bernoulli", {"me
 
 CELL = ["concentration", "available"]
 
-#: Per cent of uniform selection's loss: half of the smallest lead in FedGS's Table 2.
+#: Per cent of uniform selection's loss: about half of the smallest lead in FedGS's Table 2.
 MARGIN = 1.0
 
 #: Outcomes; the first is the primary one. Late ones are means over the last fifth of the rounds.
@@ -129,9 +129,9 @@ def verdicts(table):
     for other, cells in primary.groupby("less", sort=False):
         count = cells["verdict"].value_counts()
         ahead, behind = int(count.get("ahead", 0)), int(count.get("behind", 0))
-        leads = 4 * ahead >= 3 * len(cells) and behind == 0
+        is_leading = 4 * ahead >= 3 * len(cells) and behind == 0
         told = ", ".join(f"{name} in {number}" for name, number in count.items())
-        yield f"{OURS} {'leads' if leads else 'does not lead'} {other}: {told} of {len(cells)} cells"
+        yield f"{OURS} {'leads' if is_leading else 'does not lead'} {other}: {told} of {len(cells)} cells"
 
 
 def figure_of(table):
