@@ -1,4 +1,4 @@
-"""CP-SAT and Clarabel inside a run's time, with nothing of what they return taken on trust."""
+"""CP-SAT and Clarabel inside a run's time: answers are evaluated again, bounds of CP-SAT rest on its word."""
 
 from __future__ import annotations
 

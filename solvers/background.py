@@ -62,7 +62,10 @@ class SolutionFuture(Future[Solution]):
         self.progress = Progress()
 
     def cancel(self) -> bool:
-        """End the solve, whose ``result()`` then has ``stopped="cancelled"``; False where it was done before."""
+        """End the solve; False where it had ended without.
+
+        Its ``result()`` then has ``stopped="cancelled"``, unless it is proved.
+        """
         if not self.done():
             self.stop.set()
             return True

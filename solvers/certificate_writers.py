@@ -76,7 +76,8 @@ def with_certificate(
     Parameters
     ----------
     solution : Solution
-        An answer with a bound, or that there is no feasible decision: then a bound that any decision would exceed.
+        An answer with a bound; or that there is no feasible decision, which a bound that any decision would exceed
+        proves.
     time_limit : float
         Seconds for the certificate. Without a limit a tree of a dispersion problem is given up after counted work,
         some ten seconds of relaxations.

@@ -6,7 +6,7 @@ any multipliers y, positive on upper limits and negative on lower ones,
 .. math:: \max \{g^\top s\} \le \max \{(g - A^\top y)^\top s\} + \sum_r y_r b_r
 
 over the laminar selections, which holds whatever the multipliers are. The best ones are the duals of the linear
-relaxation, found by bisection for one row and by HiGHS for several.
+relaxation, found by bisection for a single budget or conflict, and by HiGHS elsewhere.
 """
 
 from __future__ import annotations
@@ -167,7 +167,7 @@ class ConstrainedSelections(Hypersimplex):
         Returns
         -------
         bound : float
-            No selection is worth more, in spite of rounding.
+            No selection is worth more, in spite of rounding; to that of a sum where no row has a price.
         reduced : (n,) ndarray
             The linear function that is maximised over the laminar selections.
         """
@@ -318,7 +318,7 @@ class ConstrainedSelections(Hypersimplex):
 
     @cached_property
     def centre(self) -> NDArray[np.float64]:
-        """A point within the linear relaxation, between selections that are best for different clients."""
+        """Mean of sixteen selections that are drawn: a point within the linear relaxation."""
         rng = np.random.default_rng(0)
         return np.mean([self.draw(rng) for _ in range(16)], axis=0)
 

@@ -1,4 +1,4 @@
-"""The errors that ``solvers`` raises: one sentence each, naming the value and what is accepted."""
+"""The errors of ``solvers``."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 
 class SolversError(Exception):
-    """Base class of every error this package raises on purpose."""
+    """Base class of this package's own errors."""
 
 
 class InvalidProblem(SolversError, ValueError):
@@ -52,7 +52,7 @@ class MissingBackend(SolversError, ImportError):
 
 
 class InvalidAnswer(SolversError, RuntimeError):
-    """A method's answer is infeasible, unreadable, or a bound on the wrong side of a feasible objective."""
+    """A method's answer is infeasible, unreadable, or a bound on the wrong side of its objective; or its program failed."""
 
 
 class BenchmarkError(SolversError, ValueError):

@@ -85,7 +85,7 @@ def _no_formula(value: Any) -> Any:
 
 @contextmanager
 def alone(folder: Path, refusal: Exception) -> Iterator[None]:
-    """Keep other processes out of a folder, or raise ``refusal`` where one is; the lock ends with this process."""
+    """Keep other processes out of a folder during the block, or raise ``refusal`` where one is; nothing does on Windows."""
     try:
         import fcntl
     except ImportError:  # Windows: nothing keeps two processes apart

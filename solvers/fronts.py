@@ -96,7 +96,7 @@ class Front(Sequence[Solution]):
         return f"Front({len(self)} solutions of {first} against {second}, {cut})"
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table with a row per solution: both terms, bound of the first, status, seconds, ids as a tuple."""
+        """Return a table with a row per solution: both terms, the solution's bound, status, seconds, ids as a tuple."""
         import pandas as pd
 
         first, second = self.terms
@@ -142,9 +142,9 @@ def frontier(
     Of a dispersion problem they are the distance term :math:`w\,s^\top H s` and the cost term :math:`c^\top s`, of a
     coverage problem with costs the covered similarity and these. Of every problem with a budget they are its objective
     and what that budget's use sums to, up to the limit. The second term is limited to less than what the selection
-    found last uses, until no selection is left (:math:`\varepsilon`-constraints). Terms are compared as exact sums of
-    the numbers as they are written in decimals; distances between points, and imbalances, are equal where they differ
-    by no more than their rounding.
+    found last uses, until no selection is left (:math:`\varepsilon`-constraints). Costs, uses, similarities, and the
+    distance term of a matrix, are compared as exact sums of the numbers as they are written in decimals. Other
+    objectives are equal where they differ by no more than their rounding.
 
     Parameters
     ----------

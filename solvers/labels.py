@@ -37,9 +37,10 @@ def labels_of(value: Any, name: str = "", axis: str = "index") -> Labels | None:
 
 
 def aligned(value: ArrayLike, name: str, labels: Labels | None, of: str = "distances") -> Any:
-    """Return a value with an entry or row for each client in the order of ``labels``, as an array.
+    """Return a value with an entry or row for each client in the order of ``labels``.
 
-    What has no labels is taken by position, as is everything where ``labels`` is None.
+    What has no labels is taken by position, as is everything where ``labels`` is None. Then, and where the order is
+    right, the value is returned as it is.
 
     Raises
     ------

@@ -165,7 +165,8 @@ class Problem(ABC):
         """Write the problem to ``path`` as a NumPy ``.npz`` archive; the file appears whole or not at all.
 
         The archive holds one array per array field, under the field's name, and ``header``: a JSON text with
-        ``format`` ("solvers-problem/1"), ``family``, ``type`` (the class name) and ``scalars`` (the other fields).
+        ``format`` ("solvers-problem/1"), ``family``, ``type`` (the class name), ``scalars`` (the other fields), and
+        ``names`` where the clients have any.
         Nothing is pickled, so a file from a stranger can be read.
 
         Parameters

@@ -1,6 +1,6 @@
 """Guarded reading: what a file declares is compared with the file before memory is taken, and damage is a sentence.
 
-Readers of the three packages go through these functions, but for what other packages open themselves: images,
+Readers of received files, in all three packages, go through these functions, but for what other packages open themselves: images,
 ``initial_model`` (PyTorch, weights alone) and ``.cqm`` (dimod). They raise `Unreadable` alone (and `FileNotFoundError`
 where there is no file), never execute anything, and do not wait for pipes.
 """
@@ -256,7 +256,7 @@ def read_arrays(source: PathLike | bytes, most: int | None = None) -> dict[str, 
     ------
     Unreadable
         When it is no such archive, is damaged or encrypted, declares more than its members hold, or unpacks to more
-        than `unpacked_limit`.
+        than ``most``.
     """
     opened = _opened_bytes(source) if isinstance(source, bytes) else _opened(source)
     with opened as stream:

@@ -203,7 +203,7 @@ class Solution:
     pool_complete : bool
         Whether the members are proved to be the best ones, or all within the tolerance.
     vetoed : Pool
-        Selections as good as the last member that the veto refused.
+        Selections as good as the last member that the veto refused; all that it refused where members must differ.
     """
 
     problem: Problem
@@ -432,7 +432,7 @@ class Solution:
         return replace(self, bound=best, status=status, details={**self.details, **details})
 
     def residuals(self) -> dict[str, float]:
-        """Recompute the certificate of this answer from the problem, ``x`` and the duals.
+        """Evaluate this answer again from the problem, ``x`` and the duals.
 
         Returns
         -------
@@ -456,7 +456,7 @@ class Solution:
     def to_dict(self) -> dict[str, Any]:
         """Return everything as JSON values: lists for arrays, None for numbers that are not finite.
 
-        In place of the problem's data stand its name and digest; `save` keeps them.
+        In place of the problem's data, and of a certificate's, stand names and digests; `save` keeps them.
         """
         problem = self.problem
         values: dict[str, Any] = {"format": FORMAT, "problem": _summary_of(problem)}

@@ -70,7 +70,8 @@ def solve(
         Rows of the problem's matrix that may be read (n entries each), or what takes as long at fixed rates: a limit
         that is no matter of the clock. Decision, bound, nodes and certificate are the same to the bit on every run of
         a machine, cold or warm, idle or busy. The method ends at its first look after the limit, as after a time limit:
-        looks are up to 1.6e7 entries apart (a tenth of a second), so that a limit of less is overshot by a multiple.
+        looks are up to 1.6e7 entries apart (a tenth of a second), farther for a thousand clients and more. A limit of
+        less is overshot by a multiple.
         `Solution.work` says what was used. A method that does not count refuses.
     gap : float, optional
         The relative gap (0.01 is one per cent) that is good enough: the method ends as soon as its decision is that
@@ -105,7 +106,8 @@ def solve(
         it returns True the solve ends, with ``stopped="cancelled"``; where it raises, ``on_error`` says what follows.
     on_error : {"raise", "keep"}
         What an exception of ``watch``, which ends the solve, leads to: it is raised again, with what was found as
-        ``error.solution``; or the solution is returned, with ``stopped="error"`` and the exception in ``message``.
+        ``error.solution``; or the solution is returned, with ``stopped="error"`` unless it is proved, and the exception
+        in ``message``.
     log : bool, text stream or callable
         True prints a line for every improvement, and a summary at the end; a stream is written to, a callable is
         given each line.

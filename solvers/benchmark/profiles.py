@@ -1,7 +1,7 @@
 """Sums of a benchmark: profiles, wins, gap over time, cost against size, means for each limit, and lost races.
 
-Every sum is of the tidy table of a `Benchmark`. Rows that answer a relaxation in real numbers take no part (in
-`summary`: prove nothing). A row whose verdict is not "ok" counts as a failure, whatever numbers it brought. What a
+Every sum is of the tidy table of a `Benchmark`. Rows that answer a relaxation in real numbers take no part. A row whose
+verdict is not "ok" counts as a failure, whatever numbers it brought. In `summary` both only prove nothing. What a
 method did not take (`taken`) is a failure in profiles and costs alone.
 """
 
@@ -263,8 +263,8 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         ``time_limit, method, rows, ok``; ``proved`` by our own check of bound and objective and ``native`` by what the
-        backend says of itself; ``mean_all`` the shifted geometric mean of the seconds to a proof, the limit where there
-        is none; ``mean_common`` the same over the races that every method with a proof in this limit has proved, and
+        backend says of itself; ``mean_all`` the shifted geometric mean of the seconds to a proof, where there is none
+        the limit (without one the solve's seconds); ``mean_common`` the same over the races that every method with a proof in this limit has proved, and
         ``common`` how many those are; ``best`` how often the best known value was reached, the mean
         ``primal_integral`` (seconds) and that of the table's first method over the same races, ``primal_of_first``, the
         mean processor seconds, ``cpu_seconds``, and how many solves were ``late``: beyond their limit by more than 10 %
@@ -325,7 +325,7 @@ def lost(table: pd.DataFrame, ours: str = "auto", others: Callable[[str], bool] 
     -------
     DataFrame
         ``time_limit, instance, seed, how, by, theirs, ours``: ``how`` is "proof" (seconds, ours missing), "sooner"
-        (seconds to a proof: less than half of ours, and 0.1 s less), "decision" (objectives, by more than 1e-6) or
+        (seconds to a proof: less than half of ours, and 0.1 s less), "decision" (objectives, by 1e-6 of the best known) or
         "bound" (gaps of what none proved, less than 0.9 of ours); ``by`` is the best of them. One row per race, the
         first of these that holds.
     """

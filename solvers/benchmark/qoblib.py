@@ -39,8 +39,8 @@ def submission(
     benchmark : Benchmark
         The rows.
     problems : mapping of str to Problem
-        The instances by name. The model is described for selections of m of n with an objective of pairs; other
-        families, and more points than have a matrix (20 000), have ``N/A`` there.
+        The instances by name. The model is described for dispersion problems of a matrix, or of points that have one
+        (up to 20 000); others have ``N/A`` there.
     threshold : float
         A run is successful when its value is within this share of the best one of its method.
     **stated : str

@@ -33,7 +33,7 @@ class Round:
         How 26 labels are spread over clients: a parameter of Dirichlet's distribution, or "two" labels in halves.
     kind : {"drawn", "played", "half"}
         All clients are available, with counts drawn at random; or counts after twenty rounds of greedy selections; the
-        same with half of the clients available in each round.
+        same with each client available in a round with probability 1/2.
     seed : int
         Of everything.
     """

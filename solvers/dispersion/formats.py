@@ -333,7 +333,7 @@ def write_cp_sat(problem: DispersionProblem, path: PathLike, formulation: str = 
     Raises
     ------
     InvalidOption
-        When the formulation is not "rlt" or "product"; the third of ``cp-sat``, "tangent", takes many models.
+        When the formulation is not "rlt" or "product", the ones of ``cp-sat`` that are written.
     """
     from solvers.dispersion.methods.cp_sat import state
 

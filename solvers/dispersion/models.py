@@ -199,8 +199,8 @@ def read_qubo(path: PathLike, size: Size | None = None) -> QuadraticProblem:
 
     The energy :math:`x^\top Q x` is to be smallest; entries ``i j`` and ``j i`` add up. Lines that begin with ``c``
     or ``#`` are comments; a line ``p qubo 0 maxnodes nodes couplers`` or ``n entries`` may stand before the others.
-    Where no variable is 0, and the header's n is one or there is no header, they are counted from 1, and clients keep
-    these numbers. A comment ``energy + number``, which `write_qubo` writes, is a constant.
+    Where no variable is 0, and the largest number is the header's n or there is no header, they are counted from
+    1, and clients keep these numbers. A comment ``energy + number``, which `write_qubo` writes, is a constant.
 
     A QUBO has no row that says how many are chosen. Without ``size`` it is taken from the penalty, where one is there
     that provably suffices (`Penalty`): then every smallest energy has so many variables. Else any number may be chosen.

@@ -249,7 +249,7 @@ def closest(distances: ArrayLike, size: int, **fields: Any) -> QuadraticProblem:
 
     With squared distances between updates it is an exact counterpart of Multi-Krum, which ranks each update by those
     nearest to it, against clients that lie (Blanchard et al., NeurIPS 2017). It is solved as
-    :math:`H = \max D - D`, and certified in the units of D.
+    :math:`H = (\max D - D) / 2`, and certified in the units of D.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """The ledger: for every instance who found its best value and its best bound, when and how, and what proves the bound.
 
 The bound counts as *certified* where a certificate lies beside it, in ``certificates/<name>.npz``; anyone can read it
-with `solvers.certificates.check`, which runs no search, or with the one-file checker, which shares no code with it.
+with `solvers.certificates.check`, which runs no search, or with the one-file checker.
 """
 
 from __future__ import annotations

@@ -136,7 +136,7 @@ class Incumbents:
     rest : float
         Bound on every selection that was never offered; infinite while nothing is known.
     vetoed : dict
-        Refused selections: objective and decision, by the places of their clients.
+        Refused selections: signed objective (less is better) and decision, by the places of their clients.
     calls : int
         How often the veto was asked.
     has_lost_ties : bool
