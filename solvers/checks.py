@@ -20,7 +20,8 @@ from solvers.options import Above, Limit, did_you_mean
 def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dtype[Any] = np.float64) -> NDArray[Any]:
     """Return ``value`` as a read-only, finite array of ``ndim`` dimensions, or raise a sentence.
 
-    A writable array is copied, so that a problem cannot change after it was validated; a read-only one that owns its data is shared.
+    A writable array, or a view, is copied, so that a problem cannot change after it was validated; a read-only one that
+    owns its data is shared.
 
     Parameters
     ----------

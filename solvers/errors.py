@@ -52,7 +52,10 @@ class MissingBackend(SolversError, ImportError):
 
 
 class InvalidAnswer(SolversError, RuntimeError):
-    """A method's answer is infeasible, unreadable, or a bound on the wrong side of its objective; or its program failed."""
+    """A method's answer is infeasible, unreadable, or a bound on the wrong side of its objective.
+
+    Also where the program that a method executes fails.
+    """
 
 
 class BenchmarkError(SolversError, ValueError):

@@ -1,8 +1,8 @@
 """Guarded reading: what a file declares is compared with the file before memory is taken, and damage is a sentence.
 
-Readers of received files, in all three packages, go through these functions, but for what other packages open themselves: images,
-``initial_model`` (PyTorch, weights alone) and ``.cqm`` (dimod). They raise `Unreadable` alone (and `FileNotFoundError`
-where there is no file), never execute anything, and do not wait for pipes.
+Readers of received files, in all three packages, go through these functions, but for what other packages open
+themselves: images, ``initial_model`` (PyTorch, weights alone) and ``.cqm`` (dimod). They raise `Unreadable` alone (and
+`FileNotFoundError` where there is no file), never execute anything, and do not wait for pipes.
 """
 
 from __future__ import annotations

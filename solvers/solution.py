@@ -350,8 +350,8 @@ class Solution:
     def raw(self) -> NDArray[np.float64] | None:
         """Numbers that the method computed before it made a decision of them, where it keeps them.
 
-        Inclusion probabilities before they are capped, an allocation in real numbers before it is rounded, or the
-        importance that clients are left with before they are excluded. They need not be a decision of the problem.
+        Inclusion probabilities as ``as-printed`` and ``one-pass`` leave them, an allocation in real numbers before it
+        is rounded, or the importance that weights, or a set in fractions, give the clients. They need not be a decision.
         """
         found = self.details.get("raw")
         return None if found is None else np.asarray(found, dtype=np.float64)
@@ -368,7 +368,9 @@ class Solution:
         In units of the objective per unit of the constraint: positive where an upper limit costs (``at_most``, a
         budget's ``limit``, a conflict), negative where a lower one does (``at_least``), 0 where the bound does not rest
         on it. The bound is `priced_bound`: with a limit moved by d, no decision is worth more than that plus the price
-        times d. The exact methods compute prices when they are first looked at. Empty where a method has none.
+        times d. Of a `solvers.dispersion.QuadraticProblem` both are those of the dispersion problem that it is solved
+        as. ``auto`` and ``branch-and-bound`` compute prices when they are first looked at. Empty with other methods,
+        and where ``auto`` enumerates the selections.
         """
         found: Mapping[str, float] = self.details.get("prices", {})
         return found

@@ -264,11 +264,11 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
     DataFrame
         ``time_limit, method, rows, ok``; ``proved`` by our own check of bound and objective and ``native`` by what the
         backend says of itself; ``mean_all`` the shifted geometric mean of the seconds to a proof, where there is none
-        the limit (without one the solve's seconds); ``mean_common`` the same over the races that every method with a proof in this limit has proved, and
-        ``common`` how many those are; ``best`` how often the best known value was reached, the mean
-        ``primal_integral`` (seconds) and that of the table's first method over the same races, ``primal_of_first``, the
-        mean processor seconds, ``cpu_seconds``, and how many solves were ``late``: beyond their limit by more than 10 %
-        and by more than 0.2 s. Means are over the races that the method took (`taken`).
+        the limit (without one the solve's seconds); ``mean_common`` the same over the races that every method with a
+        proof in this limit has proved, and ``common`` how many those are; ``best`` how often the best known value was
+        reached, the mean ``primal_integral`` (seconds) and that of the table's first method over the same races,
+        ``primal_of_first``, the mean processor seconds, ``cpu_seconds``, and how many solves were ``late``: beyond
+        their limit by more than 10 % and by more than 0.2 s. Means are over the races that the method took (`taken`).
     """
     import pandas as pd
 
@@ -325,9 +325,9 @@ def lost(table: pd.DataFrame, ours: str = "auto", others: Callable[[str], bool] 
     -------
     DataFrame
         ``time_limit, instance, seed, how, by, theirs, ours``: ``how`` is "proof" (seconds, ours missing), "sooner"
-        (seconds to a proof: less than half of ours, and 0.1 s less), "decision" (objectives, by 1e-6 of the best known) or
-        "bound" (gaps of what none proved, less than 0.9 of ours); ``by`` is the best of them. One row per race, the
-        first of these that holds.
+        (seconds to a proof: less than half of ours, and 0.1 s less), "decision" (objectives, by more than 1e-6 of the
+        best known) or "bound" (gaps of what none proved, less than 0.9 of ours); ``by`` is the best of them. One row
+        per race, the first of these that holds.
     """
     import pandas as pd
 

@@ -183,9 +183,9 @@ def _plain(value: Any) -> Any:
 def problem_digest(problem: Any) -> str:
     """SHA-256 of a problem's type and data, to the last bit: 64 hex digits.
 
-    Two problems have the same digest exactly if all their fields hold the same bits; the file they come from does not
-    matter. It is made of what a problem's file holds (`solvers.Problem.save`): the type and the fields that are no
-    arrays, as JSON, and the arrays in the order of their names.
+    Two problems of one type have the same digest exactly if all their fields but the clients' names hold the same bits;
+    the file they come from does not matter. It is made of what a problem's file holds (`solvers.Problem.save`): the
+    type and the fields that are no arrays, as JSON, and the arrays in the order of their names.
     """
     arrays, scalars = problem_fields(problem)
     text = hashlib.sha256(json.dumps([type(problem).__name__, scalars], sort_keys=True).encode())
