@@ -351,7 +351,7 @@ class Solution:
         """Numbers that the method computed before it made a decision of them, where it keeps them.
 
         Inclusion probabilities as ``as-printed`` and ``one-pass`` leave them, an allocation in real numbers before it
-        is rounded, or the importance that weights, or a set in fractions, give the clients. They need not be a decision.
+        is rounded, or the importance that weights, or a set in fractions, give the clients. It need be no decision.
         """
         found = self.details.get("raw")
         return None if found is None else np.asarray(found, dtype=np.float64)
