@@ -1,4 +1,4 @@
-"""Client-selection problems of federated learning, and methods that solve them with a bound beside every answer.
+"""Client-selection problems of federated learning, and methods that solve them: all but heuristics with a bound.
 
 >>> import numpy as np
 >>> from solvers import solve

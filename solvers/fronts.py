@@ -1,4 +1,4 @@
-"""Fronts: all selections that are best for some limit of a second term, each with its proof."""
+"""Fronts: a selection for each pair of two terms that no other pair beats, each with its proof."""
 
 from __future__ import annotations
 

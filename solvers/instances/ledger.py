@@ -61,7 +61,7 @@ class LedgerEntry:
     name : str
         Of the instance.
     tier : {"easy", "benchmark", "open"}
-        Proved within a second; proved; not proved.
+        Proved under a time limit of one second; proved; not proved.
     problem : str
         `solvers.certificates.problem_digest` of the problem: what a certificate names it by.
     value, bound : Found
