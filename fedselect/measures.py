@@ -544,7 +544,7 @@ _BUILT_IN = (
          lambda run: jain_index(run.counts), better="more", **_COURSE),
     _run("longest_absence", "longest absence (rounds)", "Most rounds in a row without an update of one client.",
          lambda run: int(absences(run.history).max()), "{:.0f}", better="less", over_seeds="max", **_COURSE),
-    _run("returned", "updates", "Updates that arrived.", lambda run: int(run.history.returns.sum())),
+    _run("returned", "updates", "Updates that arrived and could be used.", lambda run: int(run.history.returns.sum())),
     _run("success_ratio", "success ratio", "Share of the selections whose update arrived.",
          lambda run: float(success_ratio(run.history)[-1]), better="more", **_COURSE),
     _run("failed", "failed", "Updates that could not be used.", lambda run: int(run.table["failed"].sum())),

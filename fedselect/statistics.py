@@ -94,7 +94,7 @@ def compare_means(values: ArrayLike, number: float = 0.0, *, margin: float, runs
     Returns
     -------
     Comparison
-        Everything NaN, and no verdict (""), where the number is NaN or there are no values.
+        All NaN but ``n``, and no verdict (""), where the number is NaN or there are no values.
 
     Raises
     ------

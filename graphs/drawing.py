@@ -176,11 +176,11 @@ def draw(
     label_names
         C names for the legend, which there is for up to 20 labels; default 0 … C−1.
     positions
-        Where each node goes, as (x, y); default a spring layout of the strongest edges, pulled apart
-        until no two pies overlap.
+        Where each node goes, as (x, y) in about the unit square, for which the pies are sized; default a spring
+        layout of the strongest edges, pulled apart until no two pies overlap.
     edges_per_client
         Draw only each client's so many most similar neighbours: at 200 clients a full 3DG has thousands of
-        edges and looks like felt. A line below the picture says how many are drawn.
+        edges and looks like felt. Where some are left out, a line below the picture says so.
     names
         Whether to write the nodes' names; default up to 60 clients.
     title

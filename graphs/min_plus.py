@@ -23,7 +23,8 @@ def close(lengths: NDArray[np.float64], tile: int = _TILE) -> NDArray[np.float64
 
     Blocked Floyd–Warshall (Venkataraman, Sahni, Mukhopadhyaya 2003) on the upper triangle: for each block
     of intermediate nodes K, close the diagonal tile, relax the panel D[K, :] through it, then relax every
-    tile on or above the diagonal with the panel. Symmetry halves the work; N³ additions in all.
+    tile on or above the diagonal with the panel. Symmetry halves the work, to N³/2 additions and some. Up to two tiles
+    wide it is the textbook loop, on both triangles.
 
     Parameters
     ----------

@@ -44,7 +44,7 @@ def gram(vectors: NDArray[np.floating], scales: NDArray[np.float64] | None = Non
     -------
     ndarray of shape (N, N)
         Exactly symmetric. Beside the rounding of a few additions per 2 048 columns an entry is off by at most
-        d · 2⁻⁶² times the largest entries of its two rows.
+        d · 2⁻⁶¹ times the largest entries of its two rows.
 
     Notes
     -----

@@ -311,7 +311,7 @@ class Aggregator:
         Raises
         ------
         ProtocolError
-            If it is no share of a pair the sender belongs to, is not one number, or comes twice.
+            If it is no share of a pair the sender belongs to, is not one number, or comes twice before the other's.
         """
         is_share = message.kind == "share" and message.receiver == AGGREGATOR and message.payload.size == 1
         if not is_share or message.sender not in message.pair:
@@ -339,7 +339,7 @@ class SecureProduct:
     Attributes
     ----------
     value
-        a·b of the encoded vectors as a float.
+        a·b of the encoded vectors, with the noise, as a float.
     integer
         The same times 2^(2·fraction_bits), exactly.
     fraction_bits
@@ -428,11 +428,11 @@ def secure_product(
       product, unnoticed.
     * C must not collude. C and one party together recover the other's vector: b = b' − R_b. If the
       aggregator plays C, then a', b' and w must travel where it cannot read them.
-    * Masks are good for one run; a `Party` refuses a second use. Used twice, differences leak.
+    * Masks are good for one run, after which a `Party` forgets them. Used twice, differences leak.
     * Messages from the wrong sender are refused, but a sender is only a name here: see the last point.
     * The products themselves speak. All of them together determine the clients' vectors up to a
       rotation, so an aggregator with d independent clients on its side solves for any vector. A
-      small product of label distributions says that the label sets are disjoint.
+      product of 0 of label distributions says that the label sets are disjoint.
     * One exact product may be enough. Counts are few: of all 1 307 504 ways to spread 15 samples over 10
       labels, a single exact cosine with one known vector fits one, the client's own. Who knows one
       client's vector and the number of samples of another recovers that one's counts. Rounding
@@ -503,9 +503,10 @@ def secure_similarity(
     -----
     What a single cosine with a vector that the attacker has chosen reveals, and what rounding and noise
     cost: how many of the 1 307 504 ways to spread 15 samples over 10 labels agree with it (fewest and
-    median of 20 clients), and the F1 of the 3DG's edges (`edge_scores`; 50 clients, preset
-    ``"reference"``, labels from a Dirichlet distribution of concentration 0.2, or two for each client)
-    against those of the exact similarities. ``python tests/benchmarks/bench_secure.py``, 2026-11-28:
+    median of 20 clients; with noise, to within two standard deviations), and the F1 of the 3DG's edges
+    (`edge_scores`; 50 clients, preset ``"reference"``, labels from a Dirichlet distribution of concentration 0.2, or
+    two for each client) against those of the exact similarities. ``python tests/benchmarks/bench_secure.py``,
+    2026-11-28:
 
     =============  ======  =======  =======  =============  ==============
     fraction_bits  noise   fewest   median   F1, Dirichlet  F1, two labels

@@ -29,7 +29,7 @@ def distances(
         `edge_weights`: N×N, symmetric, inf where there is no edge (a 0 off the diagonal is an edge of
         length 0).
     method
-        ``"floyd-warshall"``: in tiles on one triangle, N³ additions; from N = 1 000 on compiled and on all processors,
+        ``"floyd-warshall"``: O(N³), in tiles on one triangle; from N = 1 000 on compiled and on all processors,
         with the same bits. ``"dijkstra"``: SciPy's, N·(edges + N log N), for sparse graphs. ``"auto"`` chooses by
         size and density. They agree to 1e-12 in the scaled result.
     weight

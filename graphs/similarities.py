@@ -57,7 +57,7 @@ def similarity(
     -----
     GraphWarning
         If a cosine is asked of an all-zero vector. It has no direction; its similarity to every other
-        client is set to 0, which leaves it without edges.
+        client is set to 0, which leaves it without edges where no similarity is negative.
 
     Notes
     -----

@@ -5,10 +5,9 @@ a federation, ``success_classes(n_clients, seed=0)`` for dropout, both under the
 `AVAILABILITY` and `DROPOUT` hold them by the names of configuration files; their options are the functions' keywords,
 and `fedselect.errors.ConfigError` is raised where one is out of range.
 
-What a model builds is a pure function of (seed, round, client): where it draws in every round, client k takes the k-th
-draw of the generator of (seed, purpose, round). So all selectors meet the same clients under one seed. (In FedGS's code
-they do not: its stream moves on with every call, FedGS meets another trace than its baselines, and that of one seed is
-that of another, shifted.)
+What a model builds is a pure function of (seed, round, client), so that all selectors meet the same clients under one
+seed. (In FedGS's code they do not: its stream moves on with every call, FedGS meets another trace than its baselines,
+and, where rates are fixed, that of one seed is that of another, shifted.)
 """
 
 from fedselect.availability.chains import Chain, GroupTrace, TwoState, ca_fed, group_trace, markov

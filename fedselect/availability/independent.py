@@ -28,7 +28,7 @@ class Independent:
     rates : (N,) array-like
         Probability of each client, in [0, 1].
     seed : int
-        Seed of the run; client k's draw in round t depends on (seed, t, k) alone.
+        Seed of the run; client k's draw in round t depends on (seed, t, k) alone, unless the round is drawn again.
     empty : {"pass", "redraw"}
         What happens when none is drawn: the round passes without available clients, or is drawn again until there is
         one, as in FedGS's code. The second conditions the distribution: client k is then available with
@@ -118,8 +118,8 @@ def lognormal(
     beta : float
         Heterogeneity β in [0, 1): 0 makes all available always.
     convention : {"paper", "code"}
-        Where the c_k come from: the distribution, by this toolkit's generator, or the very numbers of FedGS's code,
-        the first N of NumPy's legacy generator of seed 21 + ``seed``.
+        Where the log c_k come from: the distribution, by this toolkit's generator, or the normal numbers of FedGS's
+        code, the first N of NumPy's legacy generator of seed 21 + ``seed``, times this σ.
     """
     return Independent(_profile(len(federation), seed, beta, convention), seed)
 
@@ -180,8 +180,8 @@ def more_data_first(federation: Federation, seed: int = 0, *, beta: float = 0.7)
     r"""Make clients with more data available more often (FedGS's MDF).
 
     :math:`p_k = (n_k / \max_i n_i)^\beta`, n_k the training samples. This is what the authors' code executes; its
-    docstring speaks of tanh(-n ln β). Its default β of 1e-5 makes all available; the plots use 0.7 on Synthetic
-    and 0.9 on CIFAR10.
+    docstring speaks of tanh(-n ln β). Its default β of 1e-5 makes nearly all available; the settings of its plots
+    name 0.7 on Synthetic and 0.9 on CIFAR10.
 
     Parameters
     ----------

@@ -188,7 +188,7 @@ def phones(
 
     A device takes part while it is idle, charging and on an unmetered network; the number of those that do differs
     fourfold between day and night (Bonawitz et al., MLSys 2019, Sec. 2 and 8, of phones of one country). The rates here
-    are set by hand to that factor, and are not fitted to a trace. The run starts on a Monday at 0:00.
+    are set by hand to that factor, and are not fitted to a trace. The run starts at midnight.
 
     Parameters
     ----------

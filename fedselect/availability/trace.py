@@ -127,10 +127,10 @@ def read_trace(path: str | Path, n_clients: int | None = None) -> NDArray[np.boo
     path : path-like
         Ends in ``.csv``, ``.csv.gz``, ``.npy`` or ``.parquet``. A table with a column ``client`` is long: columns
         ``round``, ``client`` and, if zeros are listed too, ``available``; whatever is not listed is away. Any other is
-        wide: a row per round and a column of 0 and 1, or false and true, per client. With a column ``round``, columns
-        are named 0 to N - 1, and rounds that are not listed have no client. Without one, rows are rounds and columns
-        clients as they come, whatever their names; there need be no header, and an index is left out. Rounds and
-        clients count from 0.
+        wide: a row per round and a column of 0 and 1, or false and true, per client. Columns that are named 0 to
+        N - 1 are these clients; others are clients as they come. With a column ``round``, rounds that are not listed
+        have no client. Without one, rows are rounds as they come; there need be no header, and an index is left out.
+        Rounds and clients count from 0.
     n_clients : int, optional
         Number of clients N that the trace must be of; whatever it is of by default, the largest listed plus 1.
 

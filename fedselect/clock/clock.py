@@ -226,7 +226,7 @@ class Clock:
 
     @cached_property
     def download(self) -> NDArray[np.float64]:
-        """Expected seconds of each client's download, shape (N,), as every round has them without jitter."""
+        """Expected seconds of each client's download, shape (N,), as every round has them without link_jitter."""
         return _whole("download", 8.0 * self.model_bytes / (1000.0 * self.devices.down_kbps))
 
     @cached_property
@@ -452,7 +452,7 @@ def build_clock(
     -------
     clock : Clock
     ask : int
-        ``size``, or more under over-selection, never more than there are clients.
+        ``size``; under over-selection more, but no more than there are clients.
 
     Raises
     ------

@@ -72,7 +72,7 @@ def constant(
     down_kbps: float = _DOWN,
     up_kbps: float = _UP,
 ) -> Devices:
-    """Give all clients the same device: rounds differ in what clients have to train on, and in nothing else."""
+    """Give all clients the same device."""
     values = (
         check_number("clock: seconds_per_sample", seconds_per_sample, open_low=True),
         check_number("clock: down_kbps", down_kbps, open_low=True),
@@ -95,8 +95,8 @@ def lognormal(
 ) -> Devices:
     r"""Draw speeds and links from log-normal distributions with the given medians.
 
-    Speed and link of client k are the medians times :math:`e^{-\sigma z_k}` and :math:`e^{\sigma' z'_k}`; both links of
-    a client share :math:`z'`. Measured networks of phones span about two orders of magnitude (MobiPerf's,
+    Seconds per sample and links of client k are the medians times :math:`e^{-\sigma z_k}` and :math:`e^{\sigma' z'_k}`;
+    both links of a client share :math:`z'`. Measured networks of phones span about two orders of magnitude (MobiPerf's,
     which FedScale and FLASH use); a ``link_spread`` of 1 has a factor of :math:`e^{4.65} \approx 100` between the 1st
     and the 99th percentile.
 

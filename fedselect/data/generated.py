@@ -36,7 +36,8 @@ def synthetic(
     not make clients alike: W, b and v still differ.
 
     It has ⌊LogNormal(4, 2)⌋ + 50 samples, of which 75 % are for training, 15 % for validation and 10 % join the
-    server's test set, in this order. Client k's data depend on (seed, k) alone, whatever the number of clients.
+    server's test set, in this order. Client k's data depend on (seed, k) alone, whatever the number of clients, unless
+    ``convention`` is ``"code"``.
 
     Parameters
     ----------
@@ -144,8 +145,8 @@ def clustered(
     r"""Generate CA-Fed's two clusters of clients, one of them with noisier labels (Appendix F).
 
     One :math:`w \sim N(0, I)` for all; inputs :math:`x \sim N(0, I)`; with :math:`s = 1 / (1 + e^{-w \cdot x})` the
-    label is 1 with probability s in group 0 and :math:`(1 - h) s + h (1 - s)` in group 1. The best prediction is the
-    sign of w·x for both.
+    label is 1 with probability s in group 0 and :math:`(1 - h) s + h (1 - s)` in group 1. Up to h = 1/2 the best
+    prediction is the sign of w·x for both.
 
     Parameters
     ----------

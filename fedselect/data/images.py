@@ -1,4 +1,4 @@
-"""torchvision's image sets and CINIC-10, split over clients: float32 (C, H, W), normalised as the papers do.
+"""torchvision's image sets and CINIC-10, split over clients: float32 (C, H, W), normalised.
 
 Missing or damaged files are a sentence that says which and where.
 """

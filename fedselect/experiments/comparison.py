@@ -186,8 +186,8 @@ def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.Da
     Returns
     -------
     DataFrame
-        One row per other label: ``selector``, ``seeds``, and per measure ``NAME`` and ``NAME_half_width``, Student's
-        interval; NaN below two seeds.
+        One row per other label: ``selector``, ``reference``, ``seeds``, and per measure ``NAME`` and
+        ``NAME_half_width``, Student's interval; NaN below two seeds.
     """
     labels = list(dict.fromkeys(table["selector"]))
     if reference is None and "task" in table:
@@ -276,7 +276,7 @@ class Verdict(NamedTuple):
     Attributes
     ----------
     best : str
-        Label of the least mean test loss.
+        Label of the least mean test loss; of one selector alone, its chosen value's.
     test_loss : float
         That loss.
     minuend, reference : str

@@ -69,7 +69,7 @@ class Experiment:
     rounds : int
         Number of rounds.
     seed : int
-        Seed of everything but the partition.
+        Seed of everything but the data, which have their own (``data.seed``).
     clients_per_round : int
         Clients that a round chooses, m.
     time_limit : float

@@ -449,7 +449,10 @@ _MOST_BARS = 60
 
 
 def run_timeline_figure(records: Sequence[Mapping[str, Any]]) -> Figure:
-    """Draw a run with a clock: for each client a bar in every round it works in, by whether its update was used."""
+    """Draw a run with a clock: for each client a bar in every round it works in, by whether its update was used.
+
+    Of more than 60 clients, those that worked the longest.
+    """
     used: dict[int, list[tuple[float, float]]] = {}
     wasted: dict[int, list[tuple[float, float]]] = {}
     for record in records:

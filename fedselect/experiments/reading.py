@@ -188,7 +188,7 @@ class RecordedRun:
 
     @property
     def finished(self) -> bool:
-        """Whether every round is played and summarised."""
+        """Whether the run has ended and is summarised."""
         return self.results is not None
 
     @property

@@ -1,1 +1,1 @@
-"""Other people's engines that drive our selectors, one package each; nothing else of ``fedselect`` imports them."""
+"""Other people's engines that drive our selectors, and trackers that runs are written to."""

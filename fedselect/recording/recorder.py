@@ -179,7 +179,7 @@ def record(
     rounds : iterable of int
         Rounds to keep, from 0 and below ``experiment.rounds``; nothing is played beyond the last of them.
     train : bool
-        Whether clients train. Selectors that look at losses or updates (CA-Fed; FedSS for its deviations) need it;
+        Whether clients train. Selectors that look at losses or updates (CA-Fed, say; FedSS for its deviations) need it;
         all others see the same rounds without, and sooner.
     problem : str
         ``"selector"`` for the problem behind the selector's decision, or a name in

@@ -451,8 +451,8 @@ def simulate(
 ) -> Iterator[Round]:
     """Play rounds without training; under one seed the same clients are there, and come back, as in a trained run.
 
-    The selector learns outcomes and nothing else: there are no losses, no norms and no ``probe``, so a selector that
-    needs them cannot be simulated this way.
+    The selector learns outcomes and, with a clock, durations: there are no losses, no norms and no ``probe``, so a
+    selector that needs them cannot be simulated this way.
 
     Parameters
     ----------

@@ -23,8 +23,8 @@ class Outcome(IntEnum):
     UNAVAILABLE = 0  #: was not there to be selected
     IDLE = 1  #: was available, and not selected
     RETURNED = 2  #: was selected, and its update arrived
-    FAILED = 3  #: was selected, and reported an error
-    MISSING = 4  #: was selected, and was not heard of again
+    FAILED = 3  #: was selected, and reported an error or sent what cannot be used
+    MISSING = 4  #: was selected, and was not heard of again, or not in time
 
 
 class EndOfRun(Exception):

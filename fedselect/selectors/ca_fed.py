@@ -53,9 +53,9 @@ class ChainEstimates(Stateful):
     availability, correlation : float or (N,) array-like
         π_0 in (0, 1] and λ_0 in [-1, 1] of the prior.
     denominator : {"row", "total"}
-        ``"row"``: as above, consistent. ``"total"``: as the authors' code has it, both rows over all rounds, and a
-        phantom transition from inactive to inactive before the first round; that tends to :math:`-2\pi(1 - \pi)(1 -
-        \lambda)` and not to λ. (Their prior is H = 100 at the *true* values.)
+        ``"row"``: as above, consistent. ``"total"``: as the authors' code has it, both rows over all rounds, and all
+        clients inactive before the first round; that tends to :math:`-2\pi(1 - \pi)(1 - \lambda)` and not to λ. (Their
+        prior is H = 100 at the *true* values.)
     """
 
     state_names = ("_rounds", "_counts", "_before")

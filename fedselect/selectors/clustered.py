@@ -89,9 +89,9 @@ class ClusteredSampling(SelectorBase):
     r"""Draw one client from each of m distributions: unbiased, with less variance than drawing m times from one.
 
     The distributions sum to :math:`m\, n_k / \sum_i n_i`. As `MDSample` it is unbiased: a client drawn c times weighs c
-    / m, with expectation :math:`n_k / \sum_{i \in A} n_i`; the variance of the weights is never larger, and more
-    different clients train. The distributions are urns filled with clients' samples in whole numbers, so that the
-    marginals are exact (public code scales to :math:`10^{10}` and cuts off).
+    / m, with expectation :math:`n_k / \sum_{i \in A} n_i`; the variance of the weights is never larger, and on average
+    no fewer different clients train. The distributions are urns filled with clients' samples in whole numbers, so that
+    the marginals are exact (public code scales to :math:`10^{10}` and cuts off).
 
     ``by="sizes"`` is Algorithm 1: clients in the order of their samples, largest first, fill one urn after the other.
     ``by="updates"`` is Algorithm 2: Ward's clustering of the latest updates by the angle between them makes the urns.

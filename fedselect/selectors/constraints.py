@@ -135,7 +135,8 @@ class RoundConstraints(Stateful):
     Raises
     ------
     ConfigError
-        When a constraint is not as described, or all of them cannot be kept with every client available.
+        When a constraint is not as described, or a client is to be included that is excluded, or in conflict with
+        another that is.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("waited", "spent")
@@ -233,8 +234,8 @@ class RoundConstraints(Stateful):
             Arguments of a problem's ``fedgs``, over all N clients.
         gave_way : dict
             ``size``, where it is smaller; ``not_included``, clients that are to wait on; ``short``, quotas by name and
-            the number that they lack. Empty where everything is kept. ``over_run``, for each budget over the run: how
-            many of the available clients it excludes (``exhausted``), and the least that one of them has left.
+            the number that they lack: none of these where everything is kept. ``over_run``, for each budget over the
+            run: how many of the available clients it excludes (``exhausted``), and the least that one has left.
 
         Raises
         ------

@@ -26,8 +26,8 @@ class FedAU(SelectorBase):
     The weights are :math:`a_n = \omega_t^n / N` (Algorithms 1-2). FedAU decides weights, not clients. *Selected* means
     here: asked to train because it is available, which every available client is; *participated* means that its update
     arrived. So ω, which tends to one over the rate of participation, makes up for unavailability and for failures after
-    selection alike. ω depends on earlier rounds alone; a client that has never participated has ω = 1, so its very
-    first update counts little.
+    selection alike. ω depends on earlier rounds alone. A client that has never participated has ω = 1 (K, once an
+    interval of it was cut), so that without a cutoff its very first update counts little.
 
     The poster leaves the server learning rate η to the training loop. Its code, which keeps a list of all intervals,
     and its Algorithm 2 are the same weights.

@@ -126,7 +126,7 @@ class FedCor(SelectorBase):
     warmup : int
         Rounds of uniform selection at the start; 15 and 20 in the paper.
     interval : int
-        Rounds between measurements afterwards; 10 to 100 in the paper.
+        Rounds between measurements afterwards, at least 2; 10 to 100 in the paper.
     discount : float
         β in (0, 1]; 0.9 to 0.99 in the paper.
     rank : int

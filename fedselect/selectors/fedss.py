@@ -53,7 +53,8 @@ class FedSS(SelectorBase):
     The common factor between updates and gradients cancels in the allocation. A group not measured yet counts as the
     largest of those that were, so that it is soon drawn from twice (all are equal at first, where FedSS-O is FedSS-P),
     and no group counts as less than a twentieth of the mean of :math:`H^2`, so that an estimate of 0 does not confirm
-    itself. With as many groups as clients to draw, both variants draw one of each, and there is nothing to measure.
+    itself. With as many groups as clients to draw, all of them there, both variants draw one of each, and there is
+    nothing to measure.
     FedSS-P measures nothing.
 
     Parameters

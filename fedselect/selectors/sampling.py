@@ -71,7 +71,7 @@ class MDSample(SelectorBase):
 
     Multinomial sampling (Li et al., MLSys 2020; FedGS's ``MDSample``). A client drawn c times trains once and weighs
     :math:`a_k = c / m`, so that :math:`E[a_k] = n_k / \sum_{i \in A} n_i`: unbiased over those that are present, not
-    over all. Fewer than m different clients train. As in the authors' code, there are m draws even when fewer clients
+    over all. At most m different clients train. As in the authors' code, there are m draws even when fewer clients
     than that are available.
 
     Parameters

@@ -84,7 +84,10 @@ class UpdateStore:
         return found
 
     def angles(self, clients: NDArray[np.int64]) -> NDArray[np.float64]:
-        """Angles between the updates of some clients, in [0, π]; π/2 to a client that was not heard or is at rest."""
+        """Angles between the updates of some clients, in [0, π].
+
+        A client that was not heard, or is at rest, is at π/2 from those that are not, and at 0 from others like it.
+        """
         norms = np.sqrt(self._products.diagonal()[clients].astype(np.float64))
         scale = np.where(norms > 0, 1.0 / np.maximum(norms, 1e-300), 0.0)
         cosines = self._products[np.ix_(clients, clients)] * scale[:, None] * scale

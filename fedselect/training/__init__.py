@@ -1,1 +1,1 @@
-"""Local training and the FedAvg loop; the only part of ``fedselect`` that imports PyTorch."""
+"""Local training and the FedAvg loop."""

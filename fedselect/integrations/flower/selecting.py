@@ -98,8 +98,10 @@ def select_with(
     Raises
     ------
     ConfigError
-        At once, when ``clients`` is no number of clients; in the first round, when no node says which client it is, or
-        the selector asks for something that Flower's clients do not send (durations on a clock, say).
+        At once, when ``clients`` is no number of clients; in a round, when the selector asks for something that
+        Flower's clients do not send (durations on a clock, say).
+    FedselectError
+        In a round, when no node says which client it is.
     """
     check_choice("weights", weights, "selector", "strategy")
     given = np.asarray(clients)

@@ -42,9 +42,9 @@ class SelectorStrategy(Ending):
     Available is who is connected and, where the server's availability model has a say, there by it too. The
     updates are summed in client order with the selection's absolute weights, so that arrival changes no bit. Every
     selected client ends as returned, failed (it reported an error, or its answer was refused) or missing (silence, an
-    error that the SuperLink made in its name, or `DroppedOut`); the server's dropout model plays no part: clients
-    that are to drop out do so themselves. A round in which no client is there, selected or back passes, and the model
-    stays.
+    error that the SuperLink made in its name, or `DroppedOut`). The server's dropout model plays no part but on a
+    clock: clients that are to drop out do so themselves. A round in which no client is there, selected or back passes,
+    and the model stays.
 
     Drive it by `run`. The model is the server's throughout; Flower's ``initial_arrays`` are only what it logs.
 
