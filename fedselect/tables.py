@@ -69,7 +69,8 @@ def read_table(path: str | Path, what: str, *, numbers: bool = False, bare: bool
 def write_table(path: str | Path, table: pd.DataFrame, what: str, **options: Any) -> None:
     """Write a table to a file that `read_table` reads, which appears whole or not at all.
 
-    Parameters and errors are those of `read_table`; ``options`` are pandas' for this kind of file.
+    ``path`` and ``what`` are those of `read_table`, and so are the errors of an unknown ending and of pyarrow missing;
+    ``options`` are pandas' for this kind of file.
     """
     write: Any = table.to_csv
     if is_parquet(path, what):

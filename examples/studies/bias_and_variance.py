@@ -1,4 +1,4 @@
-r"""Bias and variance of every selector: how far the aggregate is from all clients' update, and why.
+r"""Bias and variance of 23 selectors: how far the aggregate is from all clients' update, and why.
 
 A selector makes a random weight :math:`w_k` for every client, by who is there and by its own draw; the aggregate is
 :math:`\sum_k w_k \Delta_k`, and :math:`\Delta = \sum_k \alpha_k \Delta_k` is what it stands for. At a stored model all
@@ -19,15 +19,16 @@ learning rate makes up for a constant factor. ``weight error`` is the root mean 
 how often it is there (FedAU's rates, 0.1 to 1, of mean 0.4), independently in every round, or in spells (two-state
 chains). One model is trained by uniform selection. Before the first round and after 20 of them all train
 from it; then every selector plays 100 rounds with the same clients there, being told these same updates and losses. The
-last 70 rounds are looked at, every second one.
+last 70 rounds are looked at (``--paper``: 1 000 and 800), every second one.
 
 ``law`` says where conditional means and variances come from: "exact" for draws without replacement (uniform, FedSS) and
 with replacement (MD), and for selectors without a draw; else 8 draws in each round looked at, with the bias of the
 estimates corrected. The bias is the product of the means of the first and second half of the rounds, so that the
 variance is in it no more than below it: it is unbiased where these are independent, and may come out below 0.
 
-Not here: FedCor, which learns from losses that change, and selectors of seconds (Oort, TiFL, FedCS). CA-Fed takes its
-smallest losses to be 0, as the authors' code does on images: at a model that does not move no loss falls.
+Not here, among others: FedCor, which learns from losses that change, and selectors of seconds (Oort, TiFL, FedCS).
+CA-Fed takes its smallest losses to be 0, as the authors' code does on images: at a model that does not move no loss
+falls.
 
 The unit of replication is a split of the data, with its own rates and model; intervals are 95 % ones of Student's t.
 Ratios to uniform selection are paired, and adjusted for their number (Holm).

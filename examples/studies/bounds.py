@@ -11,10 +11,10 @@ error of the method with the smallest bound, over that of the best.
 
 CA-Fed, Theorems 1-3
     24 clients, of which half are there 0.9 and half 0.1 of the time, half of each in spells (λ = 0.9). Fixed weights
-    q between "all alike" and Unbiased, α/π to the power s; χ² (Eq. 13) and total variation (Eq. 14) as bias. The
-    theorem's M is the number of states of the chain, 2^24 here; with it and without its term. The weights that minimise
-    the bounds are run, too: Eqs. 13 and 14, and guideline B, which leaves correlated clients out where the bound gains.
-    Beside these stand the rules AdaFed, F3AST and CA-Fed, all told π and λ.
+    q in proportion to α/π^s, from s = 0 (all alike) over 1 (Unbiased) to 1.25; χ² (Eq. 13) and total variation (Eq. 14)
+    as bias. The theorem's M is the number of states of the chain, 2^24 here; with it and without its term. The weights
+    that minimise the bounds are run, too: Eqs. 13 and 14, and guideline B, which leaves correlated clients out where
+    the bound gains. Beside these stand the rules AdaFed and F3AST, told π, and CA-Fed, told π and λ.
 FedSS, Theorem 1
     40 clients in four groups that differ in size and spread, all there: every allocation of 8 draws to the groups, and
     FedAvg's plain draw.

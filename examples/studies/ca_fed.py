@@ -1,17 +1,19 @@
 """CA-Fed's Table I and Figures 1 to 3, as its paper and as its code have them (Rodio et al., INFOCOM 2023).
 
 ``--paper`` has the paper's grid of learning rates and the scripts' nine seeds; swapped-mnist is Table I's second
-column. The quick plan has the two readings that need no tuning, "code" and "code, equal rates", in full. Of four
-readings:
+column. The quick plan has the two readings that need no tuning on the synthetic data, "code" and "code, equal rates",
+in full. Of four readings:
 
 paper
     What the text says. What it leaves open is as in the authors' scripts: 150 rounds, 2 local epochs, batches of 32
-    (MNIST: 64), 12 clients a round for F3AST. Learning rates come from the paper's grid: the highest time average of
-    the accuracy on another draw of the data, under another seed; by what the authors chose is not said.
+    (MNIST: 64), 12 clients a round for F3AST. Learning rates come from the paper's grid, widened where the best lies on
+    its edge: the highest time average of the accuracy on another draw of the data, under another seed; by what the
+    authors chose is not said.
 code's classes
     The same but for who is there: in the authors' code nobody who is often there is correlated in time.
 code
-    Data and classes are the authors' own, of their seed 42, and the classes stay under every seed. Sizes, momentum,
+    Data and classes are the authors' own, of their seed 42, and the classes stay under every seed (on swapped-mnist
+    the classes are drawn under each, as in "code's classes"). Sizes, momentum,
     weight decay at the server, learning rates, filter and loss minima are the code's too. Not reproduced: selection by
     the clients' *test* loss, and momentum that clients keep between rounds, with which fedselect 0.2 made the numbers
     of the gallery.
@@ -92,7 +94,7 @@ PAPER = Scale(
     local=(1e-3, 10**-2.5, 1e-2, 10**-1.5, 1e-1),
     server=(1e-2, 10**-1.5, 1e-1, 10**-0.5, 1.0),
 )
-#: The tuned readings alone, from the corner of that grid on, where all of their best rates are.
+#: The tuned readings alone, from the corner of that grid on, where its best rates all are.
 CORNER = replace(PAPER, readings=("paper", "code's classes"), local=PAPER.local[-2:], server=PAPER.server[-2:])
 QUICK = replace(PAPER, readings=("code", "code, equal rates"))  # those that need no tuning
 
@@ -252,7 +254,7 @@ def table_one(runs, dataset, why):
                 if method != "Unbiased":
                     paper[f"{measure} - Unbiased's", reading, method] = number - least
     keys = ["measure", "reading", "method"]
-    # The paper averages three runs; a quarter of a point is less than any two runs of a method differ by.
+    # The paper averages three runs; a quarter of a point is of no account.
     return weighed(beside_paper(pd.concat([ours, beyond]), paper, keys, "value", why, margin=0.25, runs=3))
 
 

@@ -6,7 +6,8 @@ cell, on other splits, by the training loss. All else is this package's defaults
 and decision, is ``plans/coverage_gs.md``; it is older than the runs.
 
 The unit of replication is a split of the data. Rules are paired on it: they meet the same data, availability, initial
-model and batches. Intervals are 95 % ones of Student's t; p-values are adjusted for all tests (Holm).
+model and batches. Intervals are 95 % ones of Student's t; p-values of the late loss are adjusted for their number
+(Holm), others are not.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ AVAILABLE = {"all": Choice("ideal"), "by labels": Choice("fedau-bernoulli", {"me
 
 CELL = ["concentration", "available"]
 
-#: Per cent of uniform selection's loss: about half of the smallest lead in FedGS's Table 2.
+#: Per cent of uniform selection's loss: about half of FedGS's smallest lead on Synthetic in its Table 2.
 MARGIN = 1.0
 
 #: Outcomes; the first is the primary one. Late ones are means over the last fifth of the rounds.

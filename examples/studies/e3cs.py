@@ -1,12 +1,13 @@
 """E3CS (Huang et al., IEEE IoT-J 2022): Figs. 3 and 4, Tables II and III, with the paper's draw and with exact ones.
 
 100 clients in four classes return with probability 0.1, 0.3, 0.6 and 0.9; 20 are drawn a round. First the seven
-schemes select for 2 500 rounds (Figs. 3 and 4): nothing is trained, except for pow-d, which looks at losses. Then they
-train. The paper draws by torch.multinomial and takes the probabilities it passes for inclusion probabilities; they are
-not (``successive`` below). ``madow`` and ``dep-round`` keep them exactly, so each scheme is shown with both.
+schemes select for 2 500 rounds (quick: 1 000; Figs. 3 and 4): nothing is trained, except for pow-d, which looks at
+losses. Then they train. The paper draws by torch.multinomial and takes the probabilities it passes for inclusion
+probabilities; they are not (``successive`` below). ``madow`` and ``dep-round`` keep them exactly, so E3CS is shown with
+all three.
 
 The paper prints its figures without numbers. What stands beside ours there is what its setting implies: the limit that
-a scheme approaches when all that the quota leaves goes to the most reliable class, and, for every scheme, that clients
+a scheme approaches when all that the quota leaves goes to the most reliable class, and, for E3CS, that clients
 return as often as their probabilities promise (Eq. 9). Whether a client returns is drawn anew in every round, as the
 paper says; a public implementation by others draws it once for the whole run, where E3CS-0 comes near 1.
 
@@ -18,7 +19,8 @@ fonts drew, in 26 classes.
 
 ``--plan draws`` trains one scheme with both draws on thirty seeds, and nothing else (``plans/e3cs.md``).
 
-The paper does not give pow-d's d; 30 is taken, with which its order of fairness holds (with 50 it does not).
+The paper does not give pow-d's d; 30 is taken, with which its order of fairness holds (with 50 it does not under
+the paper's draw).
 """
 
 from __future__ import annotations

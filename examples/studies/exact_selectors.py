@@ -2,8 +2,8 @@
 
 DivFL selects greedily and Fed-CBS by sampling; both problems can be solved exactly instead (`solvers.coverage`,
 `solvers.balance`). Splits of the data are the unit of replication, paired differences, stars and "=" (within the margin
-of 2 %) are those of `exact_vs_heuristic`. The gap of DivFL is that of its greedy selection to the certified optimum of
-the same round; Fed-CBS's optimum is mostly 0, so that in its place stands the mean imbalance QCID, in per cent.
+of 2 %) are those of `exact_vs_heuristic`. The gap of DivFL is that of its greedy selection to the exact method's bound
+in the same round; in its place stands the mean imbalance QCID of Fed-CBS, in per cent.
 """
 
 from __future__ import annotations

@@ -1,9 +1,10 @@
 """Does exact selection matter? Every heuristic's gap to the certified optimum, and what the gap did to the federation.
 
 FedGS, CA-Fed, FedSS and E3CS each solve an optimisation problem every round. Here whole federations are run once with
-the exact method, once with each heuristic, and once with each control, which optimises nothing: a random or a plain
-scheme of the same paper. A control says how large a difference could be, and whether optimising helps at all. Beside
-every decision of a heuristic stands the exact method's bound for the same round, so that the gap is known.
+the exact method, once with each heuristic, and once with each control, a random or a plain scheme
+of the same paper, or the objective without its distances. A control says how large a difference could be, and whether
+optimising helps at all. Beside every decision of a heuristic stands the exact method's bound for the same round, so
+that the gap is known; of E3CS's one pass it is the share of the draws that it does not allot.
 
 The unit of replication is a split of the data, with its own availability, batches and initial model; seeds within a
 split are averaged first. What is compared meets the same of all four. Intervals are Student's t at 95 % over splits,
@@ -35,7 +36,7 @@ from study import Picture, Rows, Study, Table, main
 #: CA-Fed's control: as many clients left out, drawn at random.
 AS_MANY = "as many at random"
 
-#: Schemes that optimise nothing: random or plain ones of the same paper, or the objective without its distances.
+#: Random or plain schemes of the same paper, or the objective without its distances.
 CONTROLS = ("random", "uniform", "Unbiased", "counts alone", AS_MANY)
 
 #: Differences of less than this share of the exact runs' mean are of no account.

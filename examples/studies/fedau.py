@@ -12,7 +12,7 @@ A method's grid is widened where its best lies on an edge, at most `WIDENINGS` t
 since the pattern is unknown, and a lead under one pattern cannot come from rates tuned to it. Data, rates of
 participation, model and batches all depend on the seed, as in the authors' code. Weights and server rate are
 confounded, so FedAU (K = 50) also meets known participation at equal rates. With images, models are initialised and
-batches augmented as in the code.
+batches augmented as in the code, but for the colours of CIFAR-100.
 """
 
 from __future__ import annotations

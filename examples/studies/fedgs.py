@@ -6,12 +6,12 @@ The default is the paper's Synthetic(0.5, 0.5) with its 30 clients, whose data a
 
 The paper does not say how many clients a round selects (M), for how many rounds (T), or the β of most availability
 modes, and its appendix is not to be had. Assumed here: M = 6 of 30 (the share in the authors' code, 0.2) and 10 of 100;
-β = 0.5 for LN and SLN, 0.7 for LDF and MDF on Synthetic and 0.9 on images, 0.9 for YMF and YC (their plot
+β = 0.5 for LN and SLN, 0.7 for LDF and MDF (on CIFAR10 0.9), 0.9 for YMF and YC (their plot
 configurations). Synthetic(0.5, 0.5) names a distribution, and its draw sets the level of all losses: the table is of
 the authors' own draw (``convention = "code"``, seed 0), and ``--paper`` runs M = 10 as well, under the first seed
 alone.
 
-Four readings of Table 2 were chosen because they fit its 35 cells on Synthetic, so that these cells are no test of
+Four readings of Table 2 were chosen because they fit its cells on Synthetic, so that these cells are no test of
 them: M = 6; T = 1 000 (their plot configuration has T = 300, which leaves every loss above the table's); MD sampling in
 which a client counts once however often it is drawn; and FedProx among all clients, the absent dropped. The published
 code draws FedProx's clients among the available; the paper's variant (``nfedprox_mu0.01``) is not published. Both stand
@@ -222,7 +222,7 @@ THRESHOLDS = (0.5, 0.2, 0.1, 0.05, 0.01, 0.0)
 
 
 def recovered(data, training, seed):
-    """Train all clients for a round, and score the 3DG of their updates at the best of the paper's thresholds."""
+    """Train all clients for a round, and score the 3DG of their updates at the best of `THRESHOLDS`."""
     import torch
     from torch.nn.utils import vector_to_parameters
 

@@ -1,15 +1,15 @@
 """The worth of FedGS's graph: the oracle's, the same under masks, two learned ones, a wrong one, and none.
 
-FedGS trains on a graph of the clients' label distributions, which an oracle knows; its paper builds graphs from model
-updates and from answers to noise as well (Eqs. 11 and 12), and computes the oracle's by secure products (Section 3.2),
-but trains on none of these. Here they select side by side, on scikit-learn's digits under log-normal availability
-(β = 0.5): the same clients, availability, batches and initial model for all.
+FedGS trains on a graph that an oracle knows, on images of the clients' label distributions; its paper builds graphs
+from model updates and from answers to noise as well (Eqs. 11 and 12), and computes the oracle's by secure products
+(Section 3.2), but trains on none of these. Here they select side by side, on scikit-learn's digits under log-normal
+availability (β = 0.5): the same clients, availability, batches and initial model for all.
 
 Every seed has a split of its own, which is the unit of replication. ``uniform``, the control, selects without any
 graph or counts; it trains in round 0, too, and so has a round more than the others.
 
-A learned graph begins in round 0, in which all available clients train for it alone; so that no model has a round
-more than another, ``oracle`` has this round too. ``wrong`` is the
+A learned graph begins in round 0, in which all available clients train for it alone; so that no other model has a
+round more, ``oracle`` has this round too. ``wrong`` is the
 oracle's with its clients shuffled, and ``no graph`` is α = 0: least selected first. What the graphs do stands beside
 what the ids do: ``oracle, ties at random`` takes other optima of the very same problems.
 

@@ -61,7 +61,7 @@ def letters(
     images, test_images : int
         Images that are split, and in the server's test set; equally many of each letter, but for rounding.
     noise : float
-        Standard deviation of the noise, where ink is 1 and paper 0; at least 0.
+        Standard deviation of the noise, where ink is 1 and paper 0; in [0, 10].
     validation_fraction : float
         Share of each client's own samples that it holds out of training, rounded down.
     seed : int

@@ -14,9 +14,10 @@ runs
     Mean test loss of rounds 81 to 100 of runs that select by each rule, at a learning rate tuned for each rule and cell
     on other splits, by the loss of the clients' training samples.
 
-A cell is a data set, a concentration of labels (a class), and an availability. Decisions are proved, or within 0.1 % of
-the optimum; the share of proofs and the largest gap stand beside them. The unit of replication is a split of the data,
-rules are paired on it, and intervals are 95 % ones of Student's t. Rows of each split are written as Parquet.
+A cell is a data set, a concentration of labels (a class), and an availability. Decisions are made to a gap of
+0.1 %, for ten seconds at most; the share of proofs and the largest gap stand beside them. The unit of replication is a
+split of the data, rules are paired on it, and intervals are 95 % ones of Student's t. Rows of each split are written as
+Parquet.
 """
 
 from __future__ import annotations
@@ -124,7 +125,7 @@ def there(federation, available, split):
 
 
 def decided(problem, seed):
-    """Solve a problem to a proof or to the gap; return the places of the selected, and the gap in per cent."""
+    """Solve a problem to the gap or the limit; return places of the selected, gap in per cent, whether it is proved."""
     found = solve(problem, seed=seed, gap=GAP, time_limit=LIMIT)
     return found.selected, 100 * found.gap, found.status == "optimal"
 

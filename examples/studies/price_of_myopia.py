@@ -1,10 +1,11 @@
 """The price of myopia: what a selector loses that decides round by round, against one that knows who will be there.
 
 Selectors balance how often each client is selected, and see one round at a time. Where availability is known for all
-rounds, the most even counts are a flow, solved exactly (`solvers.schedule`): no selector reaches a smaller variance.
-Between the two stand planners that look some rounds ahead, plan these exactly, select as planned for one, and plan
-anew: by who will really be there, or by a forecast. The forecast knows each chain's rates and who is there now, and
-takes for there who is there with probability above one half. Uniform selection, the control, balances nothing.
+rounds, the most even counts are a flow, solved exactly (`solvers.schedule`): no selector of as many clients reaches a
+smaller variance. Between the two stand planners that look some rounds ahead, plan these exactly, select as planned for
+one, and plan anew: by who will really be there, or by a forecast. The forecast knows each chain's rates and who is
+there now, and takes for there who is there with probability above one half. Uniform selection, the control, balances
+nothing.
 
 In counts
     100 clients, 10 a round. The unit of replication is a draw of the availability; ratios to the clairvoyant's variance

@@ -55,7 +55,8 @@ class E3CS(SelectorBase):
     rate : float
         Learning rate η > 0; 0.5 in the paper's experiments, `solvers.capping.best_rate` in its theory.
     method : str
-        Any method registered for the capping problem; ``"one-pass"``, whose probabilities sum to less than m and are
+        Any method registered for the capping problem. With ``"as-printed"`` a run ends with an error in the first
+        round where it gives no feasible decision. ``"one-pass"``, whose probabilities sum to less than m and are
         no feasible decision, only with ``draw="successive"``, which looks at their ratios alone. So do public
         implementations that make this mistake.
     aggregation : {"deadline", "samples", "mean"}
