@@ -42,7 +42,7 @@ def print_table(
         Headings, and cells as they are to be read.
     less_needed : sequence of str
         Headings of columns that are left out, in this order, until the rest fits; they are named below the table.
-        What still does not fit is folded, never cut.
+        What still does not fit is folded. Narrow columns are not folded, and are cut where even they find no room.
     caption : str
         Printed below.
     title : str, optional
