@@ -274,7 +274,8 @@ def _errors() -> Iterator[str]:
 
     yield "# Errors"
     yield "\nEvery error that is raised on purpose is one sentence: what was wrong, which value, what is accepted. The"
-    yield "command line prints it and ends with exit code 2. `TOOLKIT_ERRORS` holds the three roots, for `except`.\n"
+    yield "command line prints it; its exit code is 2, or 3 where a certificate is refused or constraints contradict"
+    yield "each other. `TOOLKIT_ERRORS` holds the three roots, for `except`.\n"
     for module in (solvers.errors, graphs.errors, errors):
         yield f"\n## {module.__name__}\n\n| error | is a | when |\n|---|---|---|"
         for name, kind in vars(module).items():
@@ -291,7 +292,8 @@ def _parts() -> Iterator[str]:
     from fedselect.training.models import MODELS
 
     yield "# Selectors, availability, clocks, data, models"
-    yield "\nEvery registered part with its options: keys of the section of a configuration file that names it.\n"
+    yield "\nParts with their options: keys of the section of a configuration file that names them. `fedselect list` has"
+    yield "server rules, losses, measures and what else is registered, too.\n"
     for title, registry in (
         ("Selectors", SELECTORS),
         ("Availability", AVAILABILITY),

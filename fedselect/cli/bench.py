@@ -59,7 +59,7 @@ def bench(
     size: Size = None,
     methods: Annotated[
         str | None,
-        typer.Option(help="Names of methods, with commas; auto if neither these nor variants are given."),
+        typer.Option(help="Names of methods, with commas; without these and variants auto, or those of the suite."),
     ] = None,
     variant: Annotated[
         list[str], typer.Option(help="A method with options: 'LABEL=NAME option=value ...'. May be repeated.")
@@ -94,9 +94,8 @@ def bench(
 ) -> None:
     """Compare solver methods: methods x instances x seeds x time limits, every answer checked.
 
-    Exit code 0: no row went wrong; 2: the command is not accepted, nothing was written; 3: the benchmark is
-    finished, but some row crashed, hung, raised an error or is invalid, or every row is refused or lacks its method's
-    package; 130: interrupted, the same command continues.
+    Exit code 0: no row went wrong; 2: the command is not accepted; 3: the benchmark is finished, but some row
+    crashed, hung, raised an error or is invalid, or every row is refused or lacks its method's package; 130: interrupted, the same command continues.
     """
     from fedselect.reports.suites import publish as publish_run
     from solvers.benchmark import run_benchmark

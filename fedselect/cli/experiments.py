@@ -48,7 +48,7 @@ Config = Annotated[Path, typer.Argument(help="TOML file; unknown keys are errors
 
 Loggers = Annotated[
     list[str],
-    typer.Option(help="Write rounds to a tracker: tensorboard, wandb or mlflow, with =WHERE. May be repeated."),
+    typer.Option(help="Write rounds to a tracker: tensorboard, wandb or mlflow, or NAME=WHERE. May be repeated."),
 ]
 
 Sweeps = Annotated[
@@ -392,7 +392,7 @@ def config_keys(
     what: Annotated[str, typer.Argument(help="Only these: a section ('training') or part of a key ('rate').")] = "",
     format: Format = "text",
 ) -> None:
-    """Show every key of a configuration with its meaning and default."""
+    """Show the keys of a configuration with meaning and default; 'fedselect list' has the options of parts."""
     from fedselect.experiments.config import configuration_keys, in_toml
 
     known = configuration_keys()
@@ -414,7 +414,7 @@ def init(
     ),
     format: Format = "text",
 ) -> None:
-    """Write a commented configuration that runs, with every key, its meaning and its default."""
+    """Write a commented configuration that runs, with the meanings and defaults of its keys."""
     from fedselect.experiments.config import starting_file
 
     if file.suffix != ".toml":

@@ -162,7 +162,8 @@ def export(
 
     Every problem can be written as .npz, which this package reads back; the other formats take a DispersionProblem or
     a PointDispersionProblem.
-    HiGHS and CBC solve linear models alone: give them a --formulation. A linear .mps minimises minus the objective.
+    HiGHS and CBC take no quadratic objective of binaries: give them a --formulation. A linear .mps minimises minus the
+    objective.
     """
     from solvers.dispersion import PointDispersionProblem
 

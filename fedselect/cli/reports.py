@@ -26,7 +26,10 @@ def report(
         ),
     ],
     out: Annotated[
-        Path | None, typer.Option(help="Where to write; FOLDER/report, or FILE-report beside FILE.toml, if left out.")
+        Path | None,
+        typer.Option(
+            help="Where to write; if left out FOLDER/report, FILE-report beside FILE.toml, or of several A-B-report."
+        ),
     ] = None,
     as_: Annotated[
         str,

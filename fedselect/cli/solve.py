@@ -86,7 +86,7 @@ def solve(
     work_limit: Annotated[
         float | None,
         typer.Option(
-            help="Rows of the matrix that may be read: the same answer on every run, however busy the machine."
+            help="Rows of the matrix that may be read: the same answer on every run of a machine, however busy it is."
         ),
     ] = None,
     gap: Gap = None,
@@ -110,7 +110,10 @@ def solve(
     pool: Annotated[int | None, typer.Option(help="So many of the best selections; the output says if proved.")] = None,
     within: Annotated[
         float | None,
-        typer.Option(help="All selections worse than the best by this share at most: 0.001 for .1 per cent."),
+        typer.Option(
+            help="Selections worse than the best by this share at most, 0.001 for .1 per cent: as many as --pool says, "
+            "or 1000."
+        ),
     ] = None,
     diverse: Annotated[
         int | None, typer.Option(help="Clients that each selection of the pool has beside every better one, at least.")
@@ -120,7 +123,7 @@ def solve(
     weight: Weight = None,
     start: Annotated[
         str | None,
-        typer.Option(help="Begin with these clients, '3,17,20', or with a file: of a solution, or of such ids."),
+        typer.Option(help="Begin with these clients, '3,17,20', or with a file: of a solution, or of such ids (.txt)."),
     ] = None,
     out: Annotated[
         Path | None,
@@ -145,7 +148,8 @@ def solve(
     Exit codes: 0 a decision was found (with --require-proof: and proved optimal); 2 bad input; 3 the problem is proved
     infeasible; 4 not proved, and --require-proof was given, or --require-certificate and the certificate proves less;
     5 nothing was found in time; 130 interrupted, with what was found so far printed all the same. With --target: 0 a
-    decision is as good; 3 proved that none is; 4 not decided. Of several instances, the largest of their codes.
+    decision is as good; 3 proved that none is; 4 not decided. Of several instances, the largest of their codes, but 2
+    where one cannot be read.
     """
     if load:
         load_plugins(load)

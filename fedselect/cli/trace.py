@@ -43,7 +43,10 @@ def complete_data(incomplete: str) -> list[str]:
 def make(
     model: Annotated[
         str,
-        typer.Argument(help="An availability model; 'fedselect list' names them.", autocompletion=complete_model),
+        typer.Argument(
+            help="An availability model, or a dropout model for --returns; 'fedselect list' names them.",
+            autocompletion=complete_model,
+        ),
     ],
     out: Annotated[Path, typer.Option(help="The file: .csv, .csv.gz or .parquet.")] = Path("trace.csv"),
     n_clients: Annotated[int, typer.Option(help="Number of clients.")] = 100,
@@ -58,7 +61,7 @@ def make(
     layout: Annotated[str, typer.Option(help="'long': a row for each client there; 'wide': a row a round.")] = "long",
     format: Format = "text",
 ) -> None:
-    """Make a trace from a registered model, to look at, to change, or to run with availability 'trace'."""
+    """Make a trace from a registered model, to look at, to change, or to run with availability or dropout 'trace'."""
     from fedselect.availability import AVAILABILITY, DROPOUT, record, write_trace
     from fedselect.data import load_data
 
