@@ -95,7 +95,8 @@ def bench(
     """Compare solver methods: methods x instances x seeds x time limits, every answer checked.
 
     Exit code 0: no row went wrong; 2: the command is not accepted; 3: the benchmark is finished, but some row
-    crashed, hung, raised an error or is invalid, or every row is refused or lacks its method's package; 130: interrupted, the same command continues.
+    crashed, hung, raised an error or is invalid, or every row is refused or lacks its method's package; 130:
+    interrupted, the same command continues.
     """
     from fedselect.reports.suites import publish as publish_run
     from solvers.benchmark import run_benchmark

@@ -147,7 +147,7 @@ def solve(
 
     Exit codes: 0 a decision was found (with --require-proof: and proved optimal); 2 bad input; 3 the problem is proved
     infeasible; 4 not proved, and --require-proof was given, or --require-certificate and the certificate proves less;
-    5 nothing was found in time; 130 interrupted, with what was found so far printed all the same. With --target: 0 a
+    5 nothing was found; 130 interrupted, with what was found so far printed all the same. With --target: 0 a
     decision is as good; 3 proved that none is; 4 not decided. Of several instances, the largest of their codes, but 2
     where one cannot be read.
     """
