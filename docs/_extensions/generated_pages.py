@@ -292,8 +292,8 @@ def _parts() -> Iterator[str]:
     from fedselect.training.models import MODELS
 
     yield "# Selectors, availability, clocks, data, models"
-    yield "\nParts with their options: keys of the section of a configuration file that names them. `fedselect list` has"
-    yield "server rules, losses, measures and what else is registered, too.\n"
+    yield "\nParts with their options: keys of the section of a configuration file that names them. `fedselect list`"
+    yield "has server rules, losses, measures and what else is registered, too.\n"
     for title, registry in (
         ("Selectors", SELECTORS),
         ("Availability", AVAILABILITY),
