@@ -132,10 +132,14 @@ class _WrittenFixing(Fixing):
         raised = None if raised is None else raised * back
         return self._fixed(self.tree.form((diagonal + raise_by) * back, raised, x, is_curved=True))
 
+    def order(self) -> Dominance:
+        """None: a certificate's forms bound all selections."""
+        return Dominance.none(self.ids.size)
+
     def fix_by_form(
         self, relaxation: DNNRelaxation, form: SliceForm, unit: float, constant: float, order: Dominance, policy: Policy
     ) -> int | None:
-        """As `Fixing.fix_by_form`, by the shift that fixes most, and without an order."""
+        """As `Fixing.fix_by_form`, by the shift that fixes most."""
         best: tuple[int, float, Terms] | None = None
         for shift in policy.fixing_form_shifts:
             found = self._fixable(form.curved, form.linear, np.full(self.ids.size, shift * unit), constant)
@@ -155,9 +159,9 @@ class _WrittenFixing(Fixing):
         order: Dominance | None,
         policy: Policy,
     ) -> Conditioned:
-        """As `Fixing.search`, without an order, and written down where it ends."""
+        """As `Fixing.search`, written down where it ends."""
         most = min(most, policy.certificate_conditioned)
-        found = super().search(relaxation, form, unit, constant, most, None, policy)
+        found = super().search(relaxation, form, unit, constant, most, order, policy)
         shift = policy.fixing_search_shift * unit
         is_done = found.is_done and self.tree.condition(
             self._form(relaxation, form, shift, np.clip(relaxation.x, 0.0, 1.0), is_curved=False),

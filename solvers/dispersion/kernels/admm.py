@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from solvers.dispersion.kernels.tree_data import Order
+
 __all__ = ["admm_target", "admm_update", "signatures"]
 
 
@@ -20,15 +22,22 @@ def admm_target(cost, products, others, half, own, penalty, shifted, rest):
             rest[i, j] = shifted[i, j] - others[i, j]
 
 
-def admm_update(shifted, slack, forbidden, free, penalty, step, cuts, nonnegative, products):
+def admm_update(shifted, slack, forbidden, free, order, penalty, step, cuts, nonnegative, products):
     """Update S (``nonnegative``), then the multiplier X (``products``), which is the dual update.
 
     Returns the squared error of the dual equality, the row sums of X, and of S + Z − Tᵀt. ``free`` says whether any
-    pair is forbidden; S is free there.
+    pair is forbidden; S is free there. With clients i above j in ``order``, S_jj and the S_ij and S_ji sum up to 0.
     """
     n = len(shifted)
-    error, rows, both = np.zeros(n), np.zeros(n), np.zeros(n)
+    error, rows, both, excess = np.zeros(n), np.zeros(n), np.zeros(n), np.zeros(n)
     share = step / penalty
+    for j in range(n):
+        first, last = order.above_start[j], order.above_start[j + 1]
+        if last > first:
+            total = shifted[j, j] - slack[j, j]
+            for a in range(first, last):
+                total += 2.0 * (shifted[j, order.above[a]] - slack[j, order.above[a]])
+            excess[j] = total / (1 + 2 * (last - first))
     for i in range(n):
         for j in range(n):
             value = shifted[i, j] - slack[i, j]
@@ -38,6 +47,14 @@ def admm_update(shifted, slack, forbidden, free, penalty, step, cuts, nonnegativ
                 if forbidden[i, j]:
                     nonnegative[i, j] = shifted[i, j] - slack[i, j]
         nonnegative[i, i] = 0.0
+        if order.above_start[i + 1] > order.above_start[i]:
+            nonnegative[i, i] = shifted[i, i] - slack[i, i] - excess[i]
+        for a in range(order.above_start[i], order.above_start[i + 1]):
+            j = order.above[a]
+            nonnegative[i, j] = shifted[i, j] - slack[i, j] - excess[i]
+        for a in range(order.below_start[i], order.below_start[i + 1]):
+            j = order.below[a]
+            nonnegative[i, j] = shifted[i, j] - slack[i, j] - excess[j]
         for j in range(n):
             lack = shifted[i, j] + penalty * products[i, j] - nonnegative[i, j] - slack[i, j]
             error[j] += lack * lack
@@ -52,10 +69,13 @@ def admm_update(shifted, slack, forbidden, free, penalty, step, cuts, nonnegativ
 
 def signatures(precision: str) -> dict[Any, Any]:
     """Return the numba types of the arguments."""
-    from numba import boolean, float64
+    from numba import boolean, float64, int64, types
 
     matrix, reals, mask = float64[:, ::1], float64[::1], boolean[:, ::1]
     return {
         admm_target: (matrix, matrix, matrix, reals, reals, float64, matrix, matrix),
-        admm_update: (matrix, matrix, mask, boolean, float64, float64, matrix, matrix, matrix),
+        admm_update: (
+            *(matrix, matrix, mask, boolean, types.NamedUniTuple(int64[::1], 4, Order)),
+            *(float64, float64, matrix, matrix, matrix),
+        ),
     }

@@ -391,8 +391,8 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
     for name in ("admm", "cuts", "conditioning"):
         load(name, run)  # iterations have no clock to stop
     quadratic, linear, constant = fixing.terms()
-    relaxation = _begun(fixing, quadratic, linear, constant, policy)
     order, search = fixing.order(), HybridSearch(*fixing.part(), policy)  # what is fixed depends on the incumbent
+    relaxation = _begun(fixing, quadratic, linear, constant, order, policy)
     spent = searched = 0.0  # entries of matrices
     gaps: list[float] = []
     tried, least, since, made = fixing.gap, np.inf, 0, 0
@@ -450,7 +450,7 @@ def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
             quadratic, linear, constant = fixing.terms()
             order = order.among(np.searchsorted(before, fixing.ids), before.size)
             warm = relaxation.warm(before)
-            relaxation = DNNRelaxation(quadratic, linear, fixing.size, policy=policy)
+            relaxation = DNNRelaxation(quadratic, linear, fixing.size, policy=policy, order=order)
             relaxation.start(warm, fixing.ids, np.setdiff1d(fixing.ones, ones))
 
 
@@ -459,9 +459,11 @@ def _entries_within(run: Run, until: float, policy: Policy) -> float:
     return math.inf if math.isinf(until) else policy.conditioning_rate * (run.remaining - until)
 
 
-def _begun(fixing: Fixing, quadratic: Terms, linear: Terms, constant: float, policy: Policy) -> DNNRelaxation:
+def _begun(
+    fixing: Fixing, quadratic: Terms, linear: Terms, constant: float, order: Dominance, policy: Policy
+) -> DNNRelaxation:
     """Return the doubly nonnegative relaxation of what is left, begun where multipliers of products have ended."""
-    relaxation = DNNRelaxation(quadratic, linear, fixing.size, policy=policy)
+    relaxation = DNNRelaxation(quadratic, linear, fixing.size, policy=policy, order=order)
     if fixing.last is None or fixing.sides is not None:
         return relaxation
     before, last = fixing.last

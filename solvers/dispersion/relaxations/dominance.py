@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.kernels.tree_data import Order
 from solvers.run import Run
 
 #: Steps that Python needs for a pair of clients, where nothing is compiled yet.
@@ -48,6 +49,16 @@ class Dominance:
             np.searchsorted(upper, np.arange(n + 1)).astype(np.int64),
             np.ascontiguousarray(lower),
         )
+
+    @classmethod
+    def none(cls, n: int) -> Dominance:
+        """No order among n clients."""
+        return cls.of(np.zeros((0, 2), dtype=np.int64), np.zeros(0, dtype=np.bool_), n)
+
+    @property
+    def lists(self) -> Order:
+        """The lists, as kernels take them."""
+        return Order(self.above_start, self.above, self.below_start, self.below)
 
     def among(self, kept: NDArray[np.int64], n: int) -> Dominance:
         """Return the relation between the clients ``kept`` of these n, in their new numbers."""

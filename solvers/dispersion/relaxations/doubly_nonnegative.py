@@ -18,6 +18,10 @@ because :math:`s^\top B(d) s = 0` on the slice; so, with τ no less than the lar
 in floating point. The multipliers need not be optimal: a method that is stopped gives a weaker bound, never a wrong
 one.
 
+Where only selections count that contain i wherever they contain j, :math:`X_{ij} = X_{jj}` is imposed. The multipliers
+of that are entries of S as well: of any sign, on the pair and on the diagonal, with :math:`S_{jj} + \sum_i (S_{ij} +
+S_{ji}) = 0` over the i above j, so that :math:`s^\top S s \ge 0` holds for such selections as before.
+
 The method is the alternating direction method of multipliers on the dual of Wen, Goldfarb and Yin (Alternating
 direction augmented Lagrangian methods for semidefinite programming, Math. Prog. Comp. 2, 2010), with one
 PSD projection per iteration; d costs O(n), since the Gram matrix of the equalities is a multiple of the identity plus
@@ -33,6 +37,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.kernels import load
+from solvers.dispersion.kernels.tree_data import Order
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.relaxations.cuts import (
     CutMultipliers,
@@ -41,6 +46,7 @@ from solvers.dispersion.relaxations.cuts import (
     near_inequalities,
     triangle_inequalities,
 )
+from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.psd_projection import PsdProjection
 from solvers.dispersion.relaxations.slice_form import SliceForm, certified_excess, certified_level, tangent_margin
 
@@ -102,6 +108,8 @@ class DNNRelaxation:
         Pairs that are never chosen together: :math:`X_{ij} = 0` is imposed, S is free there.
     policy : Policy
         Tuning constants.
+    order : Dominance, optional
+        Bound only selections that contain the first client of each pair wherever they contain the second.
 
     Attributes
     ----------
@@ -118,8 +126,11 @@ class DNNRelaxation:
         size: int,
         forbidden: NDArray[np.bool_] | None = None,
         policy: Policy = DEFAULT_POLICY,
+        order: Dominance | None = None,
     ) -> None:
         n, self.policy = linear.size, policy
+        self.order = Order.empty(n) if order is None else order.lists
+        self._lower = np.repeat(np.arange(n), np.diff(self.order.above_start))  # of each entry of the list above
         self.n, self.size = n, size
         self.index = np.arange(n)
         self.cost = quadratic.copy()
@@ -173,8 +184,7 @@ class DNNRelaxation:
         before, left = self.size + fixed.size, self.size
         half = warm.diagonal[kept] / (2 * before)
         raised = self.cuts.sum - (half[:, None] + half) - self.quadratic - warm.slack[block]
-        self.nonnegative = np.where(self.forbidden, raised, np.maximum(raised, 0.0))
-        self.nonnegative[self.index, self.index] = 0.0
+        self._hold(np.where(self.forbidden, raised, np.maximum(raised, 0.0)), raised)
         rows = warm.slack[fixed].sum(axis=0, dtype=np.float64)
         among = float(rows[fixed].sum()) / left
         self.diagonal = warm.diagonal[kept] * (left / before) - 2 * rows[kept] - among
@@ -187,8 +197,8 @@ class DNNRelaxation:
         """Start from a slack matrix and products: d is what gives the slack its diagonal, S what its entries lack."""
         self.slack, self.products, self.level, self.penalty = slack, products, level, penalty
         self.diagonal = (slack.diagonal() + self.cost.diagonal() - level) * (self.size / (self.size - 1))
-        self.nonnegative = np.maximum(self._without_cuts() - slack, 0.0)
-        self.nonnegative[self.index, self.index] = 0.0
+        raised = self._without_cuts() - slack
+        self._hold(np.maximum(raised, 0.0), raised)
 
     def resume(
         self, diagonal: NDArray[np.float64], raised: NDArray[np.float64], products: NDArray[np.float64], value: float
@@ -201,9 +211,30 @@ class DNNRelaxation:
         """
         self.level = value / self.size
         self.diagonal = self.linear + diagonal - self.level
-        self.nonnegative, self.products = raised.copy(), products.copy()
-        self.nonnegative[self.index, self.index] = 0.0
+        self.products = products.copy()
+        self._hold(raised.copy(), raised)
         self.slack = self.dual_slack()
+
+    def _hold(self, nonnegative: NDArray[np.float64], raised: NDArray[np.float64]) -> None:
+        """Take over S, and ``raised`` where there is an order; the diagonal makes up for the sums."""
+        upper, lower = self.order.above, self._lower
+        nonnegative[upper, lower], nonnegative[lower, upper] = raised[upper, lower], raised[lower, upper]
+        nonnegative[self.index, self.index] = -self._sums(nonnegative)[0]
+        self.nonnegative = nonnegative
+
+    def _sums(self, matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """For each client the sum of a matrix over its pairs with those above it, and that of absolute values."""
+        pairs = np.stack([matrix[self.order.above, self._lower], matrix[self._lower, self.order.above]])
+        sums = np.bincount(self._lower, pairs.sum(axis=0), self.n)
+        return sums, np.bincount(self._lower, np.abs(pairs).sum(axis=0), self.n)
+
+    @property
+    def _lack(self) -> float:
+        """By how much the sums of S are off, at most, together: a selection's value may exceed a bound by it."""
+        if not self.order.above.size:
+            return 0.0
+        (sums, most), own = self._sums(self.nonnegative), self.nonnegative.diagonal()
+        return float((np.abs(sums + own) + (2 * self.n + 8) * _EPS * (most + np.abs(own))).sum())
 
     # -- the method ----------------------------------------------------------------------------------------------
 
@@ -230,7 +261,8 @@ class DNNRelaxation:
         free = bool(self.forbidden.any())
         primal = dual = 0.0
         for made in range(1, count + 1):
-            both_trace, both_rows = self._equalities(self.slack.diagonal() - self.cuts.sum.diagonal(), both)
+            own = self.nonnegative.diagonal() + self.slack.diagonal() - self.cuts.sum.diagonal()
+            both_trace, both_rows = self._equalities(own, both)
             right_trace = cost_trace + both_trace + self.penalty * (trace - m)
             self._solve_normal_equations(right_trace, cost_rows + both_rows + self.penalty * rows)
             others = self.nonnegative + self.slack if len(self.cuts) else self.nonnegative
@@ -244,7 +276,7 @@ class DNNRelaxation:
             self.slack = self._psd_projection(target, exact=made == count)
             parts = (self.cuts.sum, self.nonnegative, self.products)
             square, sums, both = kernel.admm_update(
-                shifted, self.slack, self.forbidden, free, self.penalty, _STEP_LENGTH, *parts
+                shifted, self.slack, self.forbidden, free, self.order, self.penalty, _STEP_LENGTH, *parts
             )
             trace, rows = self._equalities(self.x, sums)
             primal += float(np.sqrt((trace - m) ** 2 + rows @ rows)) / (1 + m)
@@ -334,7 +366,7 @@ class DNNRelaxation:
 
     def _value(self, level: float) -> float:
         """The limits times the weights plus m τ, rounded up."""
-        value = self.cuts.constant + self.size * level
+        value = self.cuts.constant + self.size * level + self._lack
         return value + (len(self.cuts) + 4) * _EPS * (self.cuts.constant + self.size * abs(level))
 
     def _certificate(self) -> tuple[NDArray[np.float64], float]:
@@ -370,7 +402,7 @@ class DNNRelaxation:
         exact, linear = self.quadratic.copy(), self.linear + diagonal
         curved[self.index, self.index] -= diagonal
         exact[self.index, self.index] -= diagonal
-        margin = tangent_margin(curved, linear, self.size) + self.size**2 * _EPS * self.cuts.rounding
+        margin = tangent_margin(curved, linear, self.size) + self.size**2 * _EPS * self.cuts.rounding + self._lack
         return SliceForm(curved, exact, linear, self.size, margin)
 
     def bounds_with(self, gap: float) -> NDArray[np.float64]:

@@ -76,9 +76,7 @@ def search_conditioned(
     inverse, centre = started
     best, trail = np.zeros(n, dtype=np.int8), np.zeros(n + 1, dtype=np.int64)
     kernel = load("conditioning", run)
-    lists = Order.empty(n)
-    if order is not None:
-        lists = Order(order.above_start, order.above, order.below_start, order.below)
+    lists = Order.empty(n) if order is None else order.lists
     unit = (4 * n + 64) * _EPS * float(np.abs(form.curved).max())
     arrays = (np.ascontiguousarray(form.curved), np.ascontiguousarray(form.exact), form.linear)
     scratch = (np.ascontiguousarray(inverse), centre, target, int(most), best, trail, np.empty(room))

@@ -17,6 +17,7 @@ from solvers.dispersion.relaxations.cuts import (
     near_inequalities,
     triangle_inequalities,
 )
+from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.psd_projection import PsdProjection
 from tests.thoroughly import few_of
 
@@ -166,19 +167,21 @@ def test_multipliers_converge(seed, monkeypatch):
     assert slope[block.weights > 1e-6] == pytest.approx(0.0, abs=1e-6)
 
 
+@pytest.mark.parametrize("pairs", [[], [[0, 3], [0, 5], [2, 5], [2, 7]]])
 @pytest.mark.parametrize("free", [False, True])
-def test_entrywise_steps(free):
+def test_entrywise_steps(free, pairs):
     """As the formulas say, and by Python the same bits."""
     rng = np.random.default_rng(3)
     n = 17
     cost, products, others, slack, cuts = (symmetric(n, rng) for _ in range(5))
     half, own = rng.normal(size=(2, n))
     forbidden = symmetric(n, rng) > 1.5
+    order = Dominance.of(np.array(pairs, dtype=np.int64).reshape(-1, 2), np.ones(len(pairs), dtype=bool), n)
     found = []
     for kernel in (load("admm"), by_python("admm")):
         shifted, rest, nonnegative, after = np.zeros((n, n)), np.zeros((n, n)), np.zeros((n, n)), products.copy()
         kernel.admm_target(cost, products, others, half, own, 0.7, shifted, rest)
-        answer = kernel.admm_update(shifted, slack, forbidden, free, 0.7, 1.6, cuts, nonnegative, after)
+        answer = kernel.admm_update(shifted, slack, forbidden, free, order.lists, 0.7, 1.6, cuts, nonnegative, after)
         found.append([shifted, rest, nonnegative, after, *answer])
     for one, other in zip(*found, strict=True):
         np.testing.assert_array_equal(one, other)
@@ -187,14 +190,20 @@ def test_entrywise_steps(free):
     assert rest == pytest.approx(shifted - others)
     positive = np.maximum(shifted - slack, np.where(forbidden & free, -np.inf, 0.0))
     np.fill_diagonal(positive, 0.0)
+    for j in {j for _, j in pairs}:  # the nearest entries that sum up to 0
+        places = [(j, j), *((i, j) for i, k in pairs if k == j), *((j, i) for i, k in pairs if k == j)]
+        entries = np.array([(shifted - slack)[place] for place in places])
+        for place, entry in zip(places, entries - entries.mean(), strict=True):
+            positive[place] = entry
     lack = shifted + 0.7 * products - positive - slack
     assert nonnegative == pytest.approx(positive)
     assert after == pytest.approx(products - 1.6 / 0.7 * lack)
     assert square == pytest.approx((lack**2).sum())
     assert rows == pytest.approx(after.sum(axis=1))
     assert both == pytest.approx((positive + slack - cuts).sum(axis=1))
-    assert (nonnegative[~forbidden] >= 0).all()
-    assert (nonnegative < 0).any() == free
+    assert (nonnegative < 0).any() == (free or len(pairs) > 0)
+    if not pairs:
+        assert (nonnegative[~forbidden] >= 0).all()
 
 
 @pytest.mark.parametrize(("n", "share"), [(20, 0.5), (60, 0.2), (60, 0.8), (90, 0.5), (50, 0.0), (50, 1.0)])

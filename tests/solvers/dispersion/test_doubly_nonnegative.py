@@ -12,6 +12,7 @@ from solvers import InvalidOption, solve
 from solvers.dispersion import DispersionProblem
 from solvers.dispersion.relaxations.cuts import CutMultipliers, Cuts, gap_inequalities, triangle_inequalities
 from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation, condition_products
+from solvers.dispersion.relaxations.dominance import dominance
 from solvers.dispersion.relaxations.low_rank import LowRankRelaxation
 from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.feasible_set import Hypersimplex
@@ -104,6 +105,55 @@ def test_bounds_with_a_client_hold_for_all_selections_that_contain_it(seed):
         best = v[allowed & (s[:, client] == 1)].max(initial=-np.inf)
         assert best <= found[client] + 2 * scaled.error
     assert (found <= relaxation.bound() + 1e-9).all()
+
+
+@pytest.mark.parametrize("seed", few_of(range(300), 20))
+def test_under_an_order_never_below_the_best_selection_that_keeps_it(seed):
+    """Stopped anywhere, with cuts, begun anew with fewer clients; the bound, and the form at every such selection."""
+    rng = np.random.default_rng(seed)
+    problem = problem_with_a_choice(rng, 9)
+    scaled = ScaledProblem.of(problem)
+    order = dominance(scaled.quadratic, scaled.linear, scaled.size)
+    relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, scaled.size, order=order)
+    for _ in range(int(rng.integers(0, 4))):
+        relaxation.iterate(int(rng.integers(1, 25)))
+        relaxation.separate(5 * relaxation.n)
+    relaxation.iterate(int(rng.integers(1, 25)))
+    s, v = values(scaled)
+    kept = (s[:, order.pairs[:, 0]] >= s[:, order.pairs[:, 1]]).all(axis=1)
+    assert relaxation.bound() + 2 * scaled.error >= v[kept].max()
+    form = relaxation.form()
+    curved = np.einsum("ki,ij,kj->k", s, form.curved, s) + s @ form.linear
+    assert (curved[kept] + form.margin >= v[kept] - 2 * scaled.error).all()
+    ids = np.flatnonzero(rng.random(problem.n) < 0.8)
+    if 2 <= scaled.size < ids.size:
+        few = DNNRelaxation(
+            scaled.quadratic[np.ix_(ids, ids)], scaled.linear[ids], scaled.size, order=order.among(ids, problem.n)
+        )
+        few.start(relaxation.warm(np.arange(problem.n)), ids, np.zeros(0, dtype=np.int64))
+        for _ in range(2):
+            inside = kept & (s[:, ids].sum(axis=1) == scaled.size)
+            assert few.bound() + 2 * scaled.error >= v[inside].max(initial=-np.inf)
+            few.iterate(20)
+
+
+def test_an_order_among_equals_lowers_the_bound():
+    """Pairs of clients at one place, whose costs differ: the dearer one is worth nothing without the other."""
+    rng = np.random.default_rng(2)
+    apart = np.triu(rng.random((8, 8)), 1)
+    kinds = np.repeat(np.arange(8), 2)
+    h = (apart + apart.T)[np.ix_(kinds, kinds)]
+    scaled = ScaledProblem.of(DispersionProblem(h, np.tile([0.0, 0.01], 8), size=5, weight=0.1))
+    order = dominance(scaled.quadratic, scaled.linear, 5)
+    assert len(order.pairs) >= 8
+    bounds = []
+    for used in (None, order):
+        relaxation = DNNRelaxation(scaled.quadratic, scaled.linear, 5, order=used)
+        relaxation.iterate(3_000)
+        bounds.append(relaxation.bound())
+    s, v = values(scaled)
+    assert v.max() - 2 * scaled.error <= bounds[1]
+    assert bounds[1] < bounds[0] - 1e-6
 
 
 def test_a_converged_relaxation_fixes_clients_and_its_tangent_is_its_bound():
