@@ -225,8 +225,10 @@ class DNNRelaxation:
     def _sums(self, matrix: NDArray[np.float64]) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """For each client the sum of a matrix over its pairs with those above it, and that of absolute values."""
         pairs = np.stack([matrix[self.order.above, self._lower], matrix[self._lower, self.order.above]])
-        sums = np.bincount(self._lower, pairs.sum(axis=0), self.n)
-        return sums, np.bincount(self._lower, np.abs(pairs).sum(axis=0), self.n)
+        found = np.zeros((2, self.n))
+        np.add.at(found[0], self._lower, pairs.sum(axis=0))
+        np.add.at(found[1], self._lower, np.abs(pairs).sum(axis=0))
+        return found[0], found[1]
 
     @property
     def _lack(self) -> float:
