@@ -517,7 +517,7 @@ class Solution:
         ------
         InvalidProblem
             When the file holds no solution, or that of another problem; of JSON also when its problem is not found, or
-            it has no feasible decision.
+            it has no feasible decision; of ``.npz`` also when its decision has another objective than it says.
         """
         return replace(_read(path, problem), is_received=True)
 
@@ -677,6 +677,7 @@ def _read(path: str | os.PathLike[str], problem: Problem | None) -> Solution:
         x, duals = arrays.get("x"), _below(arrays, "duals.")
         if wrong := [name for name, value in {"x": x, **duals}.items() if value is not None and not _real(value)]:
             raise ValueError(f"its {wrong[0]} must hold finite numbers")
+        _check_worth(problem, x, known["objective"])
         certificate = None
         if claim := values.get("certificate"):
             facts = (str(claim["kind"]), str(claim["problem"]), float(claim["bound"]), int(claim["grid"]))
@@ -709,6 +710,15 @@ def _check_about(path: str | os.PathLike[str], problem: Problem, known: str) -> 
     """Raise a sentence where the solution is not about this problem, but about one of another digest."""
     if known != digest(problem):
         raise _NoProblem(f"{path} holds a solution of another problem than the one given")
+
+
+def _check_worth(problem: Problem, x: NDArray[Any] | None, objective: float | None) -> None:
+    """Raise `ValueError` where a decision is not worth what is said of it."""
+    if x is None or objective is None:
+        return
+    worth = problem.objective(x)
+    if not abs(worth - objective) <= problem.tolerance_at(worth):
+        raise ValueError(f"its objective is {objective}, and its decision is worth {worth}")
 
 
 def _of_json(path: Path, problem: Problem | None) -> Solution:

@@ -8,9 +8,9 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import frozen_array, integer
+from solvers.checks import frozen_array, integer, number, one_of
 from solvers.errors import InvalidProblem
-from solvers.options import AtLeast
+from solvers.options import AtLeast, AtMost
 
 
 @dataclass(frozen=True, eq=False)
@@ -76,7 +76,7 @@ def group_clients(
         beyond twenty go up by a tenth each; then every client goes to its likeliest component. (All numbers up to
         hundred for 10 000 clients are half an hour, and distances of 800 MB.)
     seed : int
-        Makes it repeatable.
+        Makes it repeatable; below 2³².
 
     Returns
     -------
@@ -86,7 +86,7 @@ def group_clients(
     Raises
     ------
     InvalidProblem
-        When ``distributions``, ``largest``, ``restarts`` or ``sample`` is not as described.
+        When an argument is not as described.
     """
     counts = frozen_array(distributions, "distributions", ndim=2)
     if counts.size == 0 or counts.min() < 0 or (counts.sum(axis=1) == 0).any():
@@ -94,6 +94,9 @@ def group_clients(
     integer(largest, "largest", AtLeast(1))
     integer(restarts, "restarts", AtLeast(1))
     integer(sample, "sample", AtLeast(2))
+    one_of(covariance, "covariance", ("diag", "spherical", "tied", "full"))
+    number(regularisation, "regularisation", AtLeast(0))
+    integer(seed, "seed", AtLeast(0), AtMost(2**32 - 1))
     points = everyone = counts / counts.sum(axis=1, keepdims=True)
     if len(everyone) > sample:
         points = everyone[np.sort(np.random.default_rng(seed).choice(len(everyone), sample, replace=False))]

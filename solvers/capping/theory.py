@@ -150,5 +150,7 @@ def _residual(n_clients: int, size: int, floors: ArrayLike) -> float:
 
 
 def _check(n_clients: int, size: int) -> None:
+    integer(n_clients, "n_clients", AtLeast(1))
+    integer(size, "size")
     if not 1 <= size <= n_clients:
         raise InvalidProblem(f"size must lie between 1 and the number of clients, {n_clients}; got {size}")

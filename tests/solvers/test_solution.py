@@ -360,6 +360,7 @@ def test_files_keep_numbers_and_arrays_apart(tmp_path):
         ({"format": "solvers-solution/2"}, "its format is 'solvers-solution/2'"),
         ({"status": "good"}, "its status is 'good'; accepted is"),
         ({"seconds": "1"}, "its seconds is '1'; accepted is"),
+        ({"objective": 99.0}, "its objective is 99.0, and its decision is worth"),
         ({"nodes": 1.5}, "its nodes is 1.5; accepted is"),
         ({"trace": [[0.0, "2", None]]}, "its trace must hold numbers"),
         ({"trace": [[0.0, 2.0]]}, "is not a solution file"),

@@ -20,7 +20,7 @@ from fedselect.errors import ConfigError
 from fedselect.integrations.flower.ending import Ending
 from fedselect.integrations.flower.messages import DROPPED_OUT, LOST, Refused, reason_of
 from fedselect.integrations.flower.roster import Roster
-from fedselect.options import check_choice
+from fedselect.options import check_choice, check_number
 from fedselect.rounds.engine import conclude, decide
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import OfClients
@@ -98,12 +98,13 @@ def select_with(
     Raises
     ------
     ConfigError
-        At once, when ``clients`` is no number of clients; in a round, when the selector asks for something that
-        Flower's clients do not send (durations on a clock, say).
+        At once, when ``clients`` is no number of clients or ``patience`` no number of seconds; in a round, when the
+        selector asks for something that Flower's clients do not send (durations on a clock, say).
     FedselectError
         In a round, when no node says which client it is.
     """
     check_choice("weights", weights, "selector", "strategy")
+    check_number("patience", patience)
     given = np.asarray(clients)
     sizes = np.ones(max(int(given), 0), dtype=np.int64) if given.ndim == 0 and given.dtype.kind in "iu" else given
     if sizes.ndim != 1 or not sizes.size or sizes.dtype.kind not in "iu" or (sizes < 1).any():

@@ -620,7 +620,7 @@ OTHER_STAGES = (
     ),
     Stage(
         "matrix",
-        "there are at most {few_clients} points, {few_clients_of_kinds} clients of types, any number of them under "
+        "there are at most {few_clients} points, {few_clients_of_kinds} clients of types, 20,000 of them under "
         "side constraints, or {largest_tree:,} points under quotas or conflicts",
         "the stages for a matrix",
         _has_a_small_matrix,

@@ -46,6 +46,8 @@ def test_incremental_quota_switches_after_a_quarter(rounds, switch):
     ("call", "sentence"),
     [
         (lambda: constant_floors(10, 11, 5, 0.5), "between 1 and the number of clients, 10; got 11"),
+        (lambda: constant_floors(10, 2.5, 5, 0.5), "size must be an integer; got 2.5"),
+        (lambda: constant_floors("10", 2, 5, 0.5), "n_clients must be an integer of at least 1; got '10'"),
         (lambda: constant_floors(10, 2, 5, 1.5), "fraction must be finite and non-negative and at most 1; got 1.5"),
         (lambda: constant_floors(10, 2, 0, 0.5), "rounds must be an integer of at least 1; got 0"),
         (lambda: regret_bound(10, 2, []), "floors is empty; there must be at least one round"),

@@ -145,6 +145,8 @@ def test_the_strategy_keeps_its_own_weights_where_that_is_asked_for():
     assert strategy.history.selections.tolist() == [0, 1, 0, 0, 1, 0]
     with pytest.raises(ConfigError, match="weights must be"):
         select_with(Uniform(2), N, weights="mine")
+    with pytest.raises(ConfigError, match="patience must be a number of at least 0; got -1"):
+        select_with(Uniform(2), N, patience=-1)
 
 
 def test_weights_of_zero_change_nothing_and_negative_ones_are_refused():
