@@ -230,6 +230,8 @@ class SiftedRelaxation:
 
     def _over(self, core: Clients) -> DNNRelaxation:
         scaled = self.scaled
+        for name in ("admm", "ascent"):
+            load(name, self.run)  # iterations have no clock to stop
         return DNNRelaxation(
             np.ascontiguousarray(scaled.quadratic[np.ix_(core, core)]), scaled.linear[core], self.m, policy=self.policy
         )
