@@ -112,7 +112,11 @@ def test_the_seed_alone_decides():
         ([[1, 0]], {"largest": 1, "sample": 1}, "sample must be an integer of at least 2; got 1"),
         ([[1, 0]], {"largest": 1, "covariance": "round"}, "covariance must be 'diag' or .*; got 'round'"),
         ([[1, 0]], {"largest": 1, "regularisation": -1}, "regularisation must be finite and non-negative; got -1"),
-        ([[1, 0]], {"largest": 1, "seed": 0.5}, "seed must be an integer of at least 0 and at most 4294967295; got 0.5"),
+        (
+            [[1, 0]],
+            {"largest": 1, "seed": 0.5},
+            "seed must be an integer of at least 0 and .*; got 0.5",
+        ),
         ([[1, 0]], {"largest": 1, "restarts": 0}, "restarts must be an integer of at least 1; got 0"),
     ],
 )
