@@ -160,7 +160,9 @@ def _graph_figure(run: RecordedRun) -> tuple[str, Figure]:
 
     if run.n_clients > MOST_NODES:
         raise DataError(f"a picture of {run.n_clients} clients shows nothing; the most are {MOST_NODES}")
-    federation, selector = load_data(**run.config["data"]), run.config["selector"]
+    # A run may be a stranger's: its page reads the data where they are, and downloads none.
+    where = {name: value for name, value in run.config["data"].items() if name != "download"}
+    federation, selector = load_data(**where), run.config["selector"]
     labels, preset = federation.label_distributions, selector.get("graph", "reference")
     exact = dependency_graph(similarity(labels), preset=preset)
     shown: dict[str, Any] = {"selected": run.records[-1]["selected"], "labels": labels}

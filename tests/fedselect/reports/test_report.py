@@ -8,6 +8,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tomllib
 from html.parser import HTMLParser
 
 import numpy as np
@@ -569,6 +570,19 @@ def test_selectors_and_data_that_are_not_registered_here_are_reported_all_the_sa
     assert report.title == "compared: mine"
     assert "my-data" in report.notes[0]
     assert "is not drawn" in report.notes[0]
+
+
+def test_a_report_downloads_nothing(copy, tmp_path):
+    """A run may be a stranger's, with a folder and a wish for data of theirs."""
+    (run,) = copy.glob("uniform-*-s0")
+    root = tmp_path / "theirs"
+    theirs = f'[data]\nname = "mnist"\nroot = "{root}"\ndownload = true\n'
+    text = re.sub(r"(?m)^\[data\]\n(?:(?!\[).*\n?)*", theirs + "\n", (run / "config.toml").read_text())
+    assert tomllib.loads(text)["data"]["download"]
+    (run / "config.toml").write_text(text)
+    report = read_report(run)
+    assert "mnist is not there" in report.notes[0]
+    assert not root.exists()
 
 
 # -- solver methods ------------------------------------------------------------------------------------------------
