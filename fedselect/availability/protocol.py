@@ -28,7 +28,7 @@ class Availability(Protocol):
         """True probability of each client to be available in ``round``, shape (N,).
 
         Of that round alone, knowing nothing about the others, given what the seed fixed for the whole run (a client's
-        log-normal rate, say). Only oracles may look at it.
+        log-normal rate, say). Of selectors only oracles may look at it.
         """
         ...
 
