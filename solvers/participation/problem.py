@@ -65,12 +65,11 @@ class CutoffProblem(Problem):
     def decision(self, x: ArrayLike) -> NDArray[np.int64]:
         """Return ``x`` as one integer (an array of no dimensions); raises `ValueError` for anything else."""
         array = np.asarray(x)
-        if array.shape != ():
-            raise ValueError(f"x must be a single number, the cutoff; got shape {array.shape}")
-        integer = array.astype(np.int64)
-        if integer != array:
+        if array.shape != () or array.dtype.kind not in "biuf":
+            raise ValueError(f"x must be a single number, the cutoff; got {x!r}")
+        if not abs(float(array)) < 2**62 or float(array) != np.round(float(array)):
             raise ValueError(f"x must be an integer; got {array}")
-        return integer
+        return array.astype(np.int64)
 
     def objective(self, x: ArrayLike) -> float:
         """``K ln T / T + mean((1 − p)^(2K))``."""

@@ -80,3 +80,6 @@ def test_bad_decisions():
         problem.objective(1.5)
     with pytest.raises(ValueError, match="single number"):
         problem.objective([1, 2])
+    for other in (None, {}, 3 + 0j, "3", 2**70):
+        with pytest.raises(ValueError, match="x must be"):
+            problem.objective(other)
