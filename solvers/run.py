@@ -324,14 +324,16 @@ class Run:
         Raises
         ------
         InvalidAnswer
-            When ``x`` is infeasible or its objective is not finite: a method must never offer one.
+            When ``x`` is no decision, is infeasible or its objective is not finite: a method must never offer one.
         """
         try:
             x = self.problem.decision(
                 decision_of_ids(self.problem, np.asarray(x)) if hasattr(self.problem, "selected") else x
             )
-        except InvalidOption as error:
-            raise InvalidAnswer(f"method {self.method!r} offered no decision: {error}") from None
+        except (TypeError, ValueError, OverflowError) as error:
+            raise InvalidAnswer(
+                f"method {self.method!r} returned no decision of this {type(self.problem).__name__}: {error}"
+            ) from error
         violation = self.problem.violation(x)
         if not violation <= self.problem.tolerance:
             raise InvalidAnswer(

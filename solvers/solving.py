@@ -15,7 +15,7 @@ from solvers.background import AnyEvent, Progress, SolutionFuture, abandonable, 
 from solvers.certificate_writers import with_certificate
 from solvers.certificates import Certificate, CertificateError, check
 from solvers.checks import integer, number, seconds_or_none
-from solvers.errors import InvalidAnswer, InvalidOption, InvalidProblem, NoSelection
+from solvers.errors import InvalidOption, InvalidProblem, NoSelection
 from solvers.infeasibility import with_conflict
 from solvers.options import AtLeast
 from solvers.problem import Problem, digest
@@ -314,7 +314,7 @@ class Plan:
         try:
             decision = self.method.function(run.problem, run, **self.options)
             if decision is not None:
-                run.offer(_returned(run.problem, decision, self.method.name))
+                run.offer(decision)
         except NoSelection as error:
             if run.x is None and error.proved:
                 run.infeasible()
@@ -684,17 +684,6 @@ def _start(problem: Problem, start: ArrayLike | Solution) -> ArrayLike:
     if not violation <= problem.tolerance:
         raise InvalidOption(f"start must be feasible; it violates a constraint by {violation:.6g}")
     return start
-
-
-def _returned(problem: Problem, decision: Any, name: str) -> ArrayLike:
-    """Return what a method has returned, a decision or ids of selected clients, as a decision of the problem."""
-    try:
-        found = decision_of_ids(problem, np.asarray(decision)) if hasattr(problem, "selected") else decision
-        return problem.decision(found)
-    except (TypeError, ValueError, OverflowError) as error:
-        raise InvalidAnswer(
-            f"method {name!r} returned no decision of this {type(problem).__name__}: {error}"
-        ) from error
 
 
 def _tighter(problem: Problem, bound: float, known: float) -> bool:

@@ -208,6 +208,7 @@ def test_one_way_to_say_what_was_meant():
     assert did_you_mean("xyz", ["greedy"]) == did_you_mean(None, ["greedy"]) == ""
 
 
+@pytest.mark.parametrize("is_offered", [False, True])
 @pytest.mark.parametrize(
     ("answer", "sentence"),
     [
@@ -215,14 +216,20 @@ def test_one_way_to_say_what_was_meant():
         (np.array([2, 0]), None),
         ([0, 1, 2], "it names 3 clients; this problem selects 2"),
         ([0, 7], "it names client 7; this problem's are 4 from 0 to 3"),
+        ([0.5, 0.5, 1, 0], "x must be a 0/1 vector; it has fractional entries"),
         ([0.5, 0.5], r"x must have one entry per client, 4; got shape \(2,\)"),
     ],
 )
-def test_a_method_may_return_ids_and_nothing_that_is_no_decision(scratch_registry, answer, sentence):
+def test_a_method_may_return_or_offer_ids_and_nothing_that_is_no_decision(
+    scratch_registry, answer, sentence, is_offered
+):
     @method(DispersionProblem, "listing", kind="heuristic")
     def listing(problem, run):
-        """Return what is listed."""
-        return answer
+        """Hand over what is listed."""
+        if not is_offered:
+            return answer
+        run.offer(answer)
+        return None
 
     problem = DispersionProblem(1.0 - np.eye(4), size=2)
     if sentence is None:
