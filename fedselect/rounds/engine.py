@@ -190,6 +190,7 @@ def _check_clients(what: str, mask: NDArray[np.bool_], world: World) -> None:
 def selection_of(found: Any, sizes: NDArray[np.int64], selector: Any) -> Selection:
     """Return what a selector answered as a `Selection`; ids alone are weighed by data size."""
     if isinstance(found, Selection):
+        _check_ids(found.clients, sizes, selector)
         return found
     ids = np.asarray(sorted(found) if isinstance(found, set | frozenset) else found)
     if found is None or ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
@@ -203,11 +204,16 @@ def selection_of(found: Any, sizes: NDArray[np.int64], selector: Any) -> Selecti
             f"select of {type(selector).__name__} returned client {ids[times > 1][0]} more than once; a client trains "
             "once a round, and a weight says how much its update counts"
         )
+    _check_ids(ids, sizes, selector)
+    return Selection(ids, sizes[ids] / max(sizes[ids].sum(), 1), on_failure="renormalise")
+
+
+def _check_ids(ids: NDArray[np.int64], sizes: NDArray[np.int64], selector: Any) -> None:
+    """Raise `ConfigError` where sorted ids are not all of clients that there are."""
     if ids.size and not 0 <= ids[0] <= ids[-1] < sizes.size:
         raise ConfigError(
             f"select of {type(selector).__name__} returned ids from {ids[0]} to {ids[-1]}, of {sizes.size}"
         )
-    return Selection(ids, sizes[ids] / max(sizes[ids].sum(), 1), on_failure="renormalise")
 
 
 def learn(selector: Any, feedback: RoundFeedback) -> None:

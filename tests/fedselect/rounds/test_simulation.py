@@ -95,6 +95,19 @@ def test_choosing_an_absent_client_is_an_error():
         list(simulate(Stubborn(1), availability, dropout, sizes=np.ones(5, dtype=int), rounds=50, seed=4))
 
 
+@pytest.mark.parametrize("ids", [[3, 7], [-1, 3]])  # -1 would be the last client
+@pytest.mark.parametrize("is_weighed", [True, False])
+def test_ids_of_no_client_are_refused(ids, is_weighed):
+    class Astray(Uniform):
+        def select(self, round):
+            return Selection(ids, [0.5, 0.5]) if is_weighed else ids
+
+    availability, dropout = world(Clients(5))
+    rounds = simulate(Astray(2), availability, dropout, sizes=np.ones(5, dtype=int), rounds=1, seed=4)
+    with pytest.raises(ConfigError, match=f"select of Astray returned ids from {ids[0]} to {ids[1]}, of 5"):
+        next(rounds)
+
+
 @pytest.mark.parametrize("clients", [3, 7])
 def test_models_of_other_numbers_of_clients_are_refused(clients):
     sizes = np.ones(5, dtype=int)
