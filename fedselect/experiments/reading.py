@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -181,8 +180,10 @@ class RecordedRun:
         results = read_summary(path) if (path / "summary.json").exists() else None
         clients = _stated_clients(config) or MOST_CLIENTS
         records = read_records(path, clients) if (path / "rounds.jsonl").exists() else []
-        early = config["experiment"].get("patience") is not None and len(records) == results_rounds(results)
-        if results is not None and len(records) != config["experiment"]["rounds"] and not early:
+        planned = config["experiment"]["rounds"]
+        # Patience or the selector may have ended it before, as its summary then says.
+        early = results is not None and 0 < len(records) == results.get("rounds") < planned
+        if results is not None and len(records) != planned and not early:
             raise RunError(f"cannot read the run folder {path}: it is finished, and has {len(records)} rounds")
         return cls(path, config, origin, records, results)
 
@@ -198,7 +199,7 @@ class RecordedRun:
 
     @property
     def rounds(self) -> int:
-        """Number of rounds of the finished run: fewer than planned where patience ended it."""
+        """Number of rounds of the finished run: fewer than planned where patience or the selector ended it."""
         return int(self.config["experiment"]["rounds"]) if self.results is None else len(self.records)
 
     @property
@@ -216,11 +217,6 @@ class RecordedRun:
     def table(self) -> pd.DataFrame:
         """Table with one row per round (`fedselect.measures.round_table`)."""
         return round_table(self.records)
-
-
-def results_rounds(results: Mapping[str, Any] | None) -> int | None:
-    """Return the number of rounds that a summary is about."""
-    return None if results is None or results.get("rounds") is None else int(results["rounds"])
 
 
 #: Keys that a configuration must have for its run to be read; its components need not be registered here.

@@ -606,6 +606,8 @@ def test_a_selector_ends_a_run_and_its_folder_is_finished(config, tmp_path, scra
     folder = run(experiment, tmp_path, plots=False)
     assert len(list(read_records(folder))) == json.loads((folder / "summary.json").read_text())["rounds"] == 3
     assert run(experiment, tmp_path, plots=False) == folder
+    assert RecordedRun.read(folder).rounds == 3
+    assert read_report(folder).tables
     loop = build(experiment)
     assert [done.round for done in loop.fit(9)] == [0, 1, 2]
     world = build_scenario(experiment)
