@@ -159,6 +159,9 @@ def solve(
     if taken := sorted(set(options) & set(_OWN)):
         raise ConfigError(f"{taken[0]} is no option of a method: write --{taken[0].replace('_', '-')}")
     _check_single(names, several, {"--certificate": certificate, "--start": start, "--costs": costs})
+    if several and out is not None and out.suffix == ".npz":
+        json_file = out.with_suffix(".json").name
+        raise ConfigError(f"{out.name} would hold one solution; of several instances write JSON: --out {json_file}")
     if require_certificate is not None and certificate is None:
         raise ConfigError("--require-certificate is about the file that --certificate FILE.npz writes")
     for path in filter(None, (out, certificate)):

@@ -93,6 +93,7 @@ def test_what_stood_before_a_bad_file_is_printed(folder, call):
         (["binary.dat", "--size", 2], "binary.dat is not a graph for the densest subgraph"),
         (["complex.npy", "--size", 2], "complex.npy does not hold points: its entries are complex128, no real numbers"),
         (["a*.txt", "--certificate", "c.npz"], "--certificate is about one instance; got 2"),
+        (["a*.txt", "--out", "s.npz"], "s.npz would hold one solution; of several instances write JSON: --out s.json"),
     ],
 )
 def test_bad_input_is_a_sentence(folder, call, arguments, sentence):
