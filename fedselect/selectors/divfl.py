@@ -58,7 +58,8 @@ class DivFL(SelectorBase):
     bound_by : str, optional
         A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     warmup : int
-        Rounds in which every available client that was not heard trains for the comparison alone.
+        Rounds in which every available client that was not heard trains for the comparison alone; none with
+        ``features``.
     aggregation : {"represented", "samples", "mean", "deadline"}
         Weights of the selected.
     constraints : RoundConstraints, optional
@@ -101,6 +102,8 @@ class DivFL(SelectorBase):
         self.state_names = tuple(name for name in kept if kept[name])  # type: ignore[misc]  # what decisions depend on
         if features is None:
             self.store = UpdateStore(self.importance.size, "divfl")
+        elif warmup:
+            raise ConfigError(f"warmup must be 0 where features are given: nobody trains to be compared; got {warmup}")
         else:
             rows = np.asarray(features, dtype=np.float64)
             if rows.ndim != 2 or len(rows) != self.importance.size or not np.isfinite(rows).all():

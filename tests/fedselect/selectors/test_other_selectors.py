@@ -104,6 +104,8 @@ def test_divfl_warms_up_on_everybody_and_refuses_a_simulation_without_updates():
         list(drive(DivFL(2, importance=equal_importance(5)), 2, everybody(5)))
     with pytest.raises(ConfigError, match="updates have 3 numbers in round 1; those before have 5"):
         told(selector, selector.select(context(there, 1)), there, np.ones((5, 3)), 1)
+    with pytest.raises(ConfigError, match="warmup must be 0 where features are given"):
+        DivFL(2, importance=equal_importance(5), features=np.eye(5), warmup=1)
     with pytest.raises(ConfigError, match="one row of numbers for each client"):
         DivFL(2, importance=equal_importance(5), features=np.ones((4, 2)))
 
