@@ -157,6 +157,7 @@ def test_a_matrix_that_is_not_concave_on_the_slice_proves_nothing():
     assert not search_conditioned(form, -1e3, 1e9, 10_000, a_run()).is_done
 
 
+@pytest.mark.thorough
 def test_a_played_round_is_closed_by_multipliers_and_a_search():
     problem = Round(300, "0.3", "played")()
     ends = []
