@@ -212,7 +212,7 @@ def stacking(
     ):
         who = f"model {name_of(model, settings)} has {has}, whose clients"
     if who and settings.batching == "always":
-        raise ConfigError(f"training: {who} train one by one; batching must be another than 'always'")
+        raise ConfigError(f"training: {who} train one by one; batching must not be 'always'")
     if who or settings.batching == "never":
         return None
     always, cuda = settings.batching == "always", device.type == "cuda"
