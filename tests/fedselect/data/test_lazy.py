@@ -261,7 +261,7 @@ def test_what_fails_while_training_is_a_sentence(dataset, collate, message):
 
 def test_what_needs_all_samples_at_once_says_so():
     lazy = Federation.from_datasets([PAIR] * 3, PAIR, lazy=True, classes=2)
-    with pytest.raises(ConfigError, match="whose samples are read when used train one by one; batching must be"):
+    with pytest.raises(ConfigError, match="whose samples are read when used train one by one; batching must not be"):
         loop(lazy, settings={"batching": "always"})
     with pytest.raises(DataError, match=r"the samples of client 1 are read when they are used .*without lazy"):
         _ = lazy.datasets[1].features
