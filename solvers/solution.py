@@ -516,8 +516,9 @@ class Solution:
         Raises
         ------
         InvalidProblem
-            When the file holds no solution, or that of another problem; of JSON also when its problem is not found, or
-            it has no feasible decision; of ``.npz`` also when its decision has another objective than it says.
+            When the file holds no solution, or that of another problem, or its decision is not feasible; of JSON also
+            when its problem is not found, or it has no decision; of ``.npz`` also when its decision has another
+            objective than it says.
         """
         return replace(_read(path, problem), is_received=True)
 
@@ -677,7 +678,8 @@ def _read(path: str | os.PathLike[str], problem: Problem | None) -> Solution:
         x, duals = arrays.get("x"), _below(arrays, "duals.")
         if wrong := [name for name, value in {"x": x, **duals}.items() if value is not None and not _real(value)]:
             raise ValueError(f"its {wrong[0]} must hold finite numbers")
-        _check_worth(problem, x, known["objective"])
+        if x is not None:
+            _check_decision(problem, x, known["objective"])
         certificate = None
         if claim := values.get("certificate"):
             facts = (str(claim["kind"]), str(claim["problem"]), float(claim["bound"]), int(claim["grid"]))
@@ -712,12 +714,12 @@ def _check_about(path: str | os.PathLike[str], problem: Problem, known: str) -> 
         raise _NoProblem(f"{path} holds a solution of another problem than the one given")
 
 
-def _check_worth(problem: Problem, x: NDArray[Any] | None, objective: float | None) -> None:
-    """Raise `ValueError` where a decision is not worth what is said of it."""
-    if x is None or objective is None:
-        return
+def _check_decision(problem: Problem, x: NDArray[Any], objective: float | None = None) -> None:
+    """Raise `ValueError` where a decision is not feasible, or not worth what is said of it."""
+    if not problem.violation(x) <= problem.tolerance:
+        raise ValueError("its decision is not feasible")
     worth = problem.objective(x)
-    if not abs(worth - objective) <= problem.tolerance_at(worth):
+    if objective is not None and not abs(worth - objective) <= problem.tolerance_at(worth):
         raise ValueError(f"its objective is {objective}, and its decision is worth {worth}")
 
 
@@ -731,8 +733,7 @@ def _of_json(path: Path, problem: Problem | None) -> Solution:
     if values["x"] is None:
         raise ValueError("it holds no decision")
     x = problem.decision(values["x"])
-    if not problem.violation(x) <= problem.tolerance:
-        raise ValueError("its decision is not feasible")
+    _check_decision(problem, x)
     x.setflags(write=False)
     facts = {name: values[name] for name in _FACTS if name in values}
     if wrong := [name for name, value in facts.items() if not matches(value, _FACTS[name])]:

@@ -376,6 +376,16 @@ def test_a_header_that_says_something_else(change, sentence, tmp_path):
         Solution.load(path)
 
 
+@pytest.mark.parametrize(("x", "sentence"), [([1, 1, 1], "its decision is not feasible"), ([1, 0], "x must have")])
+def test_a_file_whose_decision_is_none_of_its_problem(x, sentence, tmp_path):
+    path = by_hand().save(tmp_path / "solution.npz")
+    with np.load(path) as archive:
+        arrays = {name: archive[name] for name in archive.files}
+    np.savez(path, **{**arrays, "x": np.array(x, dtype=np.int8)})
+    with pytest.raises(InvalidProblem, match=sentence):
+        Solution.load(path)
+
+
 def test_a_bound_that_contradicts_is_laid_to_the_method_that_stated_it():
     problem = DispersionProblem(np.ones((6, 6)) - np.eye(6), size=3)
     found = solve(problem, "greedy")
