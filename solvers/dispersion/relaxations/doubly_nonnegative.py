@@ -109,7 +109,8 @@ class DNNRelaxation:
     policy : Policy
         Tuning constants.
     order : Dominance, optional
-        Bound only selections that contain the first client of each pair wherever they contain the second.
+        Bound only selections that contain the first client of each pair wherever they contain the second. `forbid` and
+        `bounds_with` read S as no less than 0, and are for relaxations without an order.
 
     Attributes
     ----------
@@ -391,6 +392,7 @@ class DNNRelaxation:
 
     def forbid(self, gap: float) -> None:
         """Mark the pairs that no selection within ``gap`` of the bound contains: together they cost 2 S_ij of it."""
+        assert not self.order.above.size
         self.forbidden = self.forbidden | (2 * self.nonnegative > gap * (1 + 1e-9))
 
     # -- for a tree ----------------------------------------------------------------------------------------------
@@ -424,6 +426,7 @@ class DNNRelaxation:
         gap : float
             Difference of bound and incumbent: bounds need not be much more exact than that.
         """
+        assert not self.order.above.size
         m, index = self.size, self.index
         slack, largest = self._certificate()
         level = certified_level(slack, largest)

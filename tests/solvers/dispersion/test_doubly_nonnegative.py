@@ -154,6 +154,9 @@ def test_an_order_among_equals_lowers_the_bound():
     v = values(scaled)[1]
     assert v.max() - 2 * scaled.error <= bounds[1]
     assert bounds[1] < bounds[0] - 1e-6
+    relaxation.nonnegative[1::2, 1::2] -= np.eye(8) / 10  # sums that are off lower no bound below the optimum
+    assert v.max() - 2 * scaled.error <= relaxation.bound()
+    assert relaxation.form().tangent(np.full(16, 5 / 16)) >= v.max() - 2 * scaled.error
 
 
 def test_a_converged_relaxation_fixes_clients_and_its_tangent_is_its_bound():
