@@ -126,11 +126,11 @@ class Subproblem:
 
     def kernel_data(self) -> tuple[Form, Order]:
         """Arguments of the kernels: the form with branching weights, and dominance as adjacency lists."""
-        form, order, means = self.form, self.order, self.form.curved.mean(axis=0)
+        form, means = self.form, self.form.curved.mean(axis=0)
         importance = np.maximum(2 * means - means.mean() - form.curved.diagonal(), 1e-12)
         return (
             Form(form.curved, form.exact, form.linear, form.size, form.margin, importance),
-            Order(order.above_start, order.above, order.below_start, order.below),
+            self.order.lists,
         )
 
 
