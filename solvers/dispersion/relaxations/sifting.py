@@ -213,6 +213,7 @@ class SiftedRelaxation:
         self._solve(self.policy.core_chunk, expired)
         self._start(ids)
         assert self.relaxation is not None
+        load("ascent", self.run)  # nor have bounds with a client
         kept = self.relaxation.bounds_with(self.m * self.level - target) > target
         return ids[kept] if np.count_nonzero(kept) > self.m else ids
 
@@ -230,8 +231,7 @@ class SiftedRelaxation:
 
     def _over(self, core: Clients) -> DNNRelaxation:
         scaled = self.scaled
-        for name in ("admm", "ascent"):
-            load(name, self.run)  # iterations have no clock to stop
+        load("admm", self.run)  # iterations have no clock to stop
         return DNNRelaxation(
             np.ascontiguousarray(scaled.quadratic[np.ix_(core, core)]), scaled.linear[core], self.m, policy=self.policy
         )
