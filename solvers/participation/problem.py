@@ -67,8 +67,8 @@ class CutoffProblem(Problem):
         array = np.asarray(x)
         if array.shape != () or array.dtype.kind not in "biuf":
             raise ValueError(f"x must be a single number, the cutoff; got {x!r}")
-        if not abs(float(array)) < 2**62 or float(array) != np.round(float(array)):
-            raise ValueError(f"x must be an integer; got {array}")
+        if not float(array).is_integer() or abs(float(array)) >= 2**62:
+            raise ValueError(f"x must be an integer below 2^62; got {array}")
         return array.astype(np.int64)
 
     def objective(self, x: ArrayLike) -> float:

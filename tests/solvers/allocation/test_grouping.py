@@ -115,7 +115,7 @@ def test_the_seed_alone_decides():
         (
             [[1, 0]],
             {"largest": 1, "seed": 0.5},
-            "seed must be an integer of at least 0 and .*; got 0.5",
+            "seed must be an integer of at least 0 and at most 4294967295; got 0.5",
         ),
         ([[1, 0]], {"largest": 1, "restarts": 0}, "restarts must be an integer of at least 1; got 0"),
     ],
