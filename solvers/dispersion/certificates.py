@@ -64,8 +64,8 @@ def write_certificate(
     """A tree that proves the bound; where time does not allow it (or ``relaxed``), one tangent below fixed clients.
 
     Where the bound rests on the values that a selection can have at all (`solvers.dispersion.relaxations.attainable`),
-    the tree proves that none is better than the next of them, and the checker lists them itself. ``recorded`` is one of
-    kind ``rlt``: the tree has the clients that its multipliers leave.
+    the tree bounds below the next of them. ``recorded`` is one of kind ``rlt``: the tree has the clients that its
+    multipliers leave.
     """
     problem = solution.problem
     assert isinstance(problem, DispersionProblem)
@@ -313,7 +313,7 @@ _MOST_DISTANCES = 20_000_000
 def write_points_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
     """The tangent at the relaxation's point; None for other metrics, and where reading it would take minutes.
 
-    Under side constraints there are prices of all rows; a problem that has no selection gets none.
+    Under side constraints the rows have prices. That there is no selection gets no certificate.
     """
     problem = solution.problem
     assert isinstance(problem, PointDispersionProblem)

@@ -45,7 +45,7 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
     Raises
     ------
     InvalidProblem
-        When the file is not of this format.
+        When the file is not of this format, no size is known, or it does not fit.
     """
     try:
         lines = read_text(path).split("\n")
@@ -138,7 +138,7 @@ def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
     Raises
     ------
     InvalidProblem
-        When the file has no coordinates, or not as many as its DIMENSION says.
+        When the file has no coordinates, or not as many as its DIMENSION says, or the size does not fit.
     """
     try:
         lines = [line.strip() for line in read_text(path).splitlines()]
@@ -179,7 +179,7 @@ def read_densest_subgraph(path: PathLike, size: int) -> DispersionProblem:
     Raises
     ------
     InvalidProblem
-        When the file is not of this format.
+        When the file is not of this format, or the size does not fit.
     """
     try:
         lines = [line.split() for line in read_text(path).splitlines()]
@@ -256,7 +256,8 @@ def write_mdplib(problem: DispersionProblem, path: PathLike) -> None:
 def write_lp(problem: DispersionProblem, path: PathLike, formulation: str = "quadratic") -> None:
     """Write a CPLEX LP file in binaries ``x<client>``; see `file_model` for the formulations.
 
-    HiGHS and CBC solve linear models alone: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a relaxation).
+    HiGHS and CBC take no quadratic objective of binaries: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a
+    relaxation).
     """
     file_model(problem, formulation).write_lp(path)
 
@@ -264,8 +265,8 @@ def write_lp(problem: DispersionProblem, path: PathLike, formulation: str = "qua
 def write_mps(problem: DispersionProblem, path: PathLike, formulation: str = "quadratic") -> None:
     """Write a free MPS file; see `file_model` for the formulations.
 
-    HiGHS and CBC solve linear models alone: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a relaxation). A
-    linear model minimises minus the objective.
+    HiGHS and CBC take no quadratic objective of binaries: give them ``"rlt"`` or ``"glover"`` (or ``"tangent"``, a
+    relaxation). A linear model minimises minus the objective.
     """
     file_model(problem, formulation).write_mps(path)
 
@@ -276,7 +277,7 @@ def write_qplib(problem: DispersionProblem, path: PathLike) -> None:
     Maximise :math:`\tfrac12 x^\top Q x + b^\top x` over binaries and linear constraints, with the
     symmetric :math:`Q = 2wH`, whose lower triangle is listed, and :math:`b = -c`. So GALAHAD reads the format; a reader
     that takes the triangle for the whole matrix halves the quadratic part. Variable j, counted from 1, is the j-th
-    client; names are left out, since most readers take none.
+    client; names are left out.
 
     Parameters
     ----------
@@ -323,7 +324,7 @@ def _write_vector(stream: IO[str], what: str, values: NDArray[np.float64]) -> No
 
 
 def write_cp_sat(problem: DispersionProblem, path: PathLike, formulation: str = "rlt") -> float:
-    """Write the integer model of method ``cp-sat`` as a proto: text if the name ends in ``txt``, else binary.
+    """Write the integer model of method ``cp-sat`` as a proto: text if the suffix ends in ``txt``, else binary.
 
     Returns
     -------
@@ -333,7 +334,7 @@ def write_cp_sat(problem: DispersionProblem, path: PathLike, formulation: str = 
     Raises
     ------
     InvalidOption
-        When the formulation is not "rlt" or "product", the ones of ``cp-sat`` that are written.
+        When the formulation is not "rlt" or "product".
     """
     from solvers.dispersion.methods.cp_sat import state
 
@@ -360,7 +361,7 @@ def to_qubo(problem: DispersionProblem, penalty: float | None = None) -> tuple[N
         The problem.
     penalty : float, optional
         P. By default larger than any client's gain or loss, counted against all others, so that every minimiser is
-        feasible: adding or leaving out a client always pays less than P.
+        feasible.
 
     Returns
     -------
@@ -516,7 +517,7 @@ def file_model(problem: DispersionProblem, formulation: str) -> FileModel:
     formulation : {"quadratic", "rlt", "glover", "tangent"}
         * ``"quadratic"``: the objective as it is.
         * ``"rlt"``: a variable a pair, :math:`y_{ij} \le x_i`, :math:`y_{ij} \le x_j` and
-          :math:`\sum_j y_{ij} = (m - 1) x_i`. The strongest of relaxations, and n²/2 variables.
+          :math:`\sum_j y_{ij} = (m - 1) x_i`. A strong relaxation, and n²/2 products beside the binaries.
         * ``"glover"``: a variable a client, :math:`z_i \le U_i x_i` and
           :math:`z_i \le \sum_j w h_{ij} x_j - L_i (1 - x_i)` (Glover, Management Science 22(4), 1975). Small and weak.
         * ``"tangent"``: one variable below tangents of the objective made concave on the slice. The optimum of this

@@ -1,8 +1,7 @@
 r"""Geometries: pairwise distances of n clients, stated by a matrix, by points, or by kinds of identical clients.
 
-A problem asks its geometry and nothing else about distances, so that bounds, heuristics and rounding arguments stand
-once. Clients are named by place, 0 … n − 1; H is the symmetric matrix of their distances, which only `MatrixGeometry`
-and `StoredPointGeometry` hold. See docs/mathematics/dispersion.md, *The problem*.
+Clients are named by place, 0 … n − 1; H is the symmetric matrix of their distances, which `MatrixGeometry` and
+`StoredPointGeometry` hold. See docs/mathematics/dispersion.md, *The problem*.
 
 ==================  =========================================  =========================
 in formulas         here                                       costs, in order
@@ -51,7 +50,7 @@ class Geometry(ABC):
 
     @property
     def pairs_are_alike(self) -> bool:
-        """Whether it is known at once that all clients are equally far from each other: distances decide nothing."""
+        """Whether it is known at once that all clients are equally far from each other."""
         return self.diameter == 0
 
     @property
@@ -76,7 +75,7 @@ class Geometry(ABC):
         """Return the sum of the distances from each client to all, and a bound on the error of such a sum."""
 
     def farthest(self, count: int) -> Reals | float:
-        """Bound, for each client, the sum of the distances to any ``count`` others; one number where all are alike."""
+        """Bound, for each client, the sum of the distances to any ``count`` others; or one number for all of them."""
         return count * self.diameter
 
     def rounding(self, weight: float, size: int, largest_cost: float) -> float:
@@ -157,7 +156,7 @@ class MatrixGeometry(Geometry):
 
 
 class PointGeometry(Geometry):
-    """Euclidean distances between points, computed where they are needed and never stored.
+    """Euclidean distances between points, computed where they are needed.
 
     Parameters
     ----------
@@ -263,7 +262,7 @@ class StoredPointGeometry(PointGeometry):
 
 
 class KindGeometry(Geometry):
-    """Distances between clients of a few kinds, whose members differ in nothing that distances see.
+    """Distances between clients of a few kinds.
 
     Parameters
     ----------
@@ -284,7 +283,7 @@ class KindGeometry(Geometry):
 
     @property
     def pairs_are_alike(self) -> bool:
-        """Whether there is one kind, or no distance above 0: distances decide nothing."""
+        """Whether there is one kind, or no distance above 0."""
         return self.k == 1 or self.diameter == 0
 
     def distances(self, clients: Clients) -> Reals:
@@ -336,7 +335,7 @@ class OutOfTime(Exception):
 def potentials(coordinates: Reals, centres: Reals, weights: Reals, clock: Clock | None = None) -> Reals:
     """Return ``Σ_k weights_k ‖p_i − centre_k‖`` for every point i.
 
-    Every sum runs over the centres in order, whatever the number of threads: bits do not depend on it.
+    The bits do not depend on the number of threads.
 
     Parameters
     ----------

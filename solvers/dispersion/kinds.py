@@ -88,9 +88,9 @@ def _alike(distances: NDArray[np.floating], group: list[int], client: int) -> bo
 
 
 def repeated(problem: PointDispersionProblem, policy: Policy = DEFAULT_POLICY) -> KindDispersionProblem | None:
-    """The same problem between kinds, clients at one point being of one kind; ``None`` if few points are shared.
+    """The same problem between kinds, clients at one point being of one kind.
 
-    Where a sample holds too many different points, no others are looked at.
+    ``None`` where few points are shared, or too many differ, in a sample or in all.
     """
     n = problem.n
     rows = problem.points

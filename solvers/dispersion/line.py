@@ -4,8 +4,8 @@ In the order of their places :math:`p_1 \le \dots \le p_n`, the distances of a s
 
 .. math:: \sum_{i, j} |p_i - p_j| s_i s_j = \sum_{r = 0}^{m - 1} 2 (2 r - m + 1) \, p_{(r)},
 
-where :math:`p_{(r)}` is the place of the selected client of rank r. So every client counts by itself and its rank
-alone, and the best selection is a longest path through (r of the first j clients), found in O(nm).
+where :math:`p_{(r)}` is the place of the selected client of rank r. So a client counts by its place and its rank, and
+the best selection is a longest path through (r of the first j clients), found in O(nm).
 """
 
 from __future__ import annotations

@@ -20,9 +20,8 @@ class Memory:
     """Multipliers and selections of earlier problems over the same clients, by client id.
 
     Concavity on the slice depends on the distances alone, and survives leaving clients out: the diagonal that made
-    one round's objective concave serves the next round whatever the counts and whoever is available. It is only ever
-    a start: every method certifies what it takes from here, so that a memory fed with another graph's problem costs
-    time and nothing else.
+    one round's objective concave serves a later one with other counts, over some of its clients. Methods certify what
+    they take from here: a memory of another graph's problems costs time, and makes no bound wrong.
 
     Parameters
     ----------
@@ -58,7 +57,7 @@ class Memory:
         return np.flatnonzero(np.isin(problem.clients, self._core))
 
     def multipliers(self, problem: DispersionProblem, among: NDArray[np.int64]) -> CoreMultipliers | None:
-        """Multipliers of the last core's clients among these places; ``None`` if half of them are missing or no use."""
+        """Multipliers of the last core's clients among these places; ``None`` if half are missing, or unusable."""
         known = self._multipliers
         if known is None:
             return None
@@ -124,7 +123,8 @@ class Memory:
         Raises
         ------
         InvalidOption
-            When an array is missing, or has another shape or type than it was kept with. Its numbers may be any.
+            When an array is missing (but for a core's), or has another shape or type than it was kept with. Its numbers
+            may be any.
         """
         elite, clients = _checked(state, "elite", "iu", ndim=2), _checked(state, "clients", "iu", ndim=1)
         values = _checked(state, "diagonal", "f", shape=clients.shape)

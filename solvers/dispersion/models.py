@@ -1,8 +1,7 @@
 """Models of others, read as the choice of m of n clients: QUBO, QPLIB, dimod's BQM and CQM, LP and MPS.
 
-Every reader makes a `SelectionModel` of what stands in the file, and `selection` makes a problem of that: binary
-variables, a quadratic objective, rows that say how many are chosen, if any do, and other linear rows as side
-constraints.
+A reader makes a `SelectionModel` of what stands in the file, and `selection` makes a problem of that: binary variables,
+a quadratic objective, rows that say how many are chosen, if any do, and other linear rows as side constraints.
 """
 
 from __future__ import annotations
@@ -76,7 +75,7 @@ def selection(model: SelectionModel, path: PathLike, size: Size | None = None) -
     Raises
     ------
     InvalidProblem
-        When rows contradict each other or the size, or a row cannot be kept.
+        When rows contradict each other or the size, a row cannot be kept, or a number is not finite or out of range.
     """
     n = len(model.names)
     clients = _numbered(model.names)
@@ -220,7 +219,7 @@ def read_qubo(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Raises
     ------
     InvalidProblem
-        When the file is not of this format.
+        When the file is not of this format, has more than 20 000 variables, or the size does not fit.
     """
     entries: list[tuple[int, int, float]] = []
     n, constant = None, 0.0
@@ -230,11 +229,11 @@ def read_qubo(path: PathLike, size: Size | None = None) -> QuadraticProblem:
         if not words or words[0][0] in "c#":
             said = re.search(r"energy \+ ([-+.\deE]+)\)?", line)
             constant = float(said[1]) if said and _is_number(said[1]) else constant
-        elif words[0] == "p" and len(words) == 6 and words[3].isdigit():
+        elif words[0] == "p" and len(words) == 6 and _is_whole(words[3]):
             n = int(words[3])
-        elif len(words) == 2 and not entries and all(word.isdigit() for word in words):
+        elif len(words) == 2 and not entries and all(_is_whole(word) for word in words):
             n = int(words[0])
-        elif len(words) == 3 and words[0].isdigit() and words[1].isdigit() and _is_number(words[2]):
+        elif len(words) == 3 and _is_whole(words[0]) and _is_whole(words[1]) and _is_number(words[2]):
             i, j, value = int(words[0]), int(words[1]), float(words[2])
             if (i, j) in places:
                 raise InvalidProblem(f"{path} is no QUBO: line {number} lists {i} {j} again (line {places[i, j]} does)")
@@ -275,7 +274,7 @@ def read_bqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Raises
     ------
     InvalidProblem
-        When the file is not of this format, or its variables are spins.
+        When the file is not of this format, its variables are spins or more than 20 000, or the size does not fit.
     """
     try:
         table = read_json(path)
@@ -302,7 +301,7 @@ def read_bqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
         np.add.at(matrix, (heads, tails), biases / 2)
         np.add.at(matrix, (tails, heads), biases / 2)
         offset = float(table["offset"])
-    except (Unreadable, KeyError, TypeError, ValueError) as error:
+    except (Unreadable, KeyError, TypeError, ValueError, OverflowError) as error:
         reason = f"it lacks {error}" if isinstance(error, KeyError) else error
         raise InvalidProblem(f"{path} is no binary quadratic model of dimod: {reason}") from error
     model = SelectionModel(names, matrix, "min", offset)
@@ -326,9 +325,9 @@ class Penalty:
     size : int
         How many are to be chosen.
     margin : float
-        One variable more or fewer costs this energy at least, at any decision: the least over all variables of what
-        is gained by adding one to fewer than k, or by leaving one out of more than k. Above 0 every decision of least
-        energy has k variables. Otherwise the penalty may still do; see `verdict`.
+        Least energy that is saved by adding a variable where fewer than k are chosen, or by leaving one out where more
+        are, at any decision. Above 0 every decision of least energy has k variables. Otherwise the penalty may still
+        do; see `verdict`.
     """
 
     size: int
@@ -422,7 +421,7 @@ def read_qplib(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Raises
     ------
     InvalidProblem
-        When the file is not of this format, or states another problem.
+        When the file is not of this format, states another problem, or the size does not fit.
     """
     lines = (line.split("#")[0].split("%")[0].split() for line in _text(path, "a QPLIB file").splitlines()[1:])
     words = iter([line for line in lines if line])
@@ -493,7 +492,9 @@ def _place(number: int, n: int) -> int:
 
 
 def read_lp(path: PathLike, size: Size | None = None) -> QuadraticProblem:
-    """Read a CPLEX LP file (name ends in ``.lp``) or an MPS file (``.mps``), both by HiGHS, with a quadratic objective.
+    """Read a CPLEX LP file (name ends in ``.lp``) or an MPS file (``.mps``), both by HiGHS.
+
+    The objective is linear or quadratic, variables are binary.
 
     Parameters
     ----------
@@ -510,7 +511,7 @@ def read_lp(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Raises
     ------
     InvalidProblem
-        When HiGHS cannot read the file, or a variable is not binary.
+        When HiGHS cannot read the file, a variable is not binary, or `selection` cannot state the model.
     """
     import highspy
 
@@ -579,7 +580,8 @@ def read_cqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     MissingBackend
         When dimod is not installed.
     InvalidProblem
-        When the file is none of dimod's, a variable is not binary, or a constraint is soft or not linear.
+        When the file is none of dimod's, a variable is not binary, a constraint is soft or not linear, or `selection`
+        cannot state the model.
     """
     try:
         import dimod
@@ -630,6 +632,11 @@ def _text(path: PathLike, what: str) -> str:
         return read_text(path)
     except Unreadable as error:
         raise InvalidProblem(f"{path} is not {what}: {error}") from error
+
+
+def _is_whole(word: str) -> bool:
+    """Whether a word is a whole number from 0 on, of a size that variables may have."""
+    return word.isascii() and word.isdigit() and len(word) <= 18
 
 
 def _is_number(word: str) -> bool:

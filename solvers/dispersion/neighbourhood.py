@@ -58,14 +58,14 @@ def incumbent(run: Run) -> NDArray[np.int64]:
 def load_swaps(
     problem: DispersionProblem, run: Run, steps: float | None = None
 ) -> tuple[Any, tuple[NDArray[Any], ...] | None]:
-    """Load `kernels.swaps` for a problem; return it and the side constraints as it takes them, None where none are."""
+    """Load `kernels.swaps` for a problem; return it and the side constraints as it takes them, or None."""
     rows = problem.feasible.by_client
     name = "swaps" if rows is None else "swaps_with_rows"
     return load(name, run, precision=problem.distances.dtype.name, steps=steps), rows
 
 
 def random_decision(problem: SelectionProblem, rng: np.random.Generator) -> NDArray[np.int64]:
-    """A feasible decision, drawn uniformly; under side constraints any where ten such draws miss some."""
+    """A feasible decision, drawn uniformly; under side constraints another one where ten such draws miss some."""
     return problem.feasible.draw(rng)
 
 
@@ -75,9 +75,8 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
     Replacing the chosen ``a`` by ``b`` changes the objective by ``g_b − g_a − 2·weight·H_ab``; each swap updates
     the gains in O(n).
 
-    The end does not depend on rounding: after n swaps the gains are computed afresh, and the ascent goes on only from a
-    selection of larger value than n swaps before. That value is a function of the selection alone, so that none of
-    these selections comes twice, and there are finitely many.
+    After n swaps the gains are computed afresh, and the ascent goes on from a selection of larger value than n swaps
+    before: rounding cannot make it go round in circles.
 
     Parameters
     ----------

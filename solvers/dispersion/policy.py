@@ -1,11 +1,12 @@
 """Tuning constants of dispersion's searches: what `auto` tries, its trees and heuristics, and who works when.
 
-A constant changes how long a proof takes, never whether it is valid: every bound is certified whatever led to it.
+A constant changes what is found and how long it takes, not whether a bound is valid.
 
-All of them were chosen by hand. The date beside a constant is that of the change that set it, and "not swept" means
-that no other value was tried on a suite when it was set. ``bench_policy.py`` below ``tests/benchmarks`` varies one at a
-time, and docs/benchmarks/policy.md has its table; ``bench_hard.py``, ``bench_dispersion.py``,
-``bench_few_of_many.py`` and ``bench_auto_beside_parts.py`` are what most of the others were judged by.
+They were chosen by hand, or are ratios of measured times. The date beside a constant is that of the change that set it,
+and "not swept" means that no other value was tried on a suite when it was set. ``bench_policy.py`` below
+``tests/benchmarks`` varies one at a time, and docs/benchmarks/policy.md has its table; ``bench_hard.py``,
+``bench_dispersion.py``, ``bench_few_of_many.py`` and ``bench_auto_beside_parts.py`` are what most of the others were
+judged by.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Policy:
-    """Everything that a search decides by and that no theorem says.
+    """What searches decide by and no theorem says.
 
     Work is counted in updates of gradient entries: one Frank-Wolfe step at a node of n clients is n of them. Compiled
     nodes do some 150 million a second on one core.

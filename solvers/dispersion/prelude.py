@@ -30,6 +30,8 @@ def dispersion_method(
 ) -> Callable[[Function], Function]:
     """Register a method that begins with the trivial bound, and is not called where a problem needs no search.
 
+    With a pool it is called in any case.
+
     Parameters
     ----------
     problem, name, **registration
@@ -84,7 +86,7 @@ def is_trivial(problem: SelectionProblem) -> bool:
 
 
 def solve_trivial(problem: SelectionProblem, run: Run) -> bool:
-    r"""Solve a problem without a search where that is possible, whatever its distances are stated by; False elsewhere.
+    r"""Solve a problem without a search where that is possible; False elsewhere.
 
     The decision is exact but for m = n − 1, and the bound is its computed value :math:`\hat f` and what rounding can
     have taken from that:
@@ -152,8 +154,8 @@ def single_threaded_blas(problem: SelectionProblem, largest: int = _SMALL) -> An
     """Return a context in which BLAS uses one thread, unless the problem has more clients than ``largest``.
 
     Semidefinite relaxations factorise matrices of n rows thousands of times. Up to a few hundred rows a second BLAS
-    thread brings nothing; on a machine that is busy otherwise, threads that wait for each other cost a hundred times
-    what the work takes, and a time limit with it. One thread also makes the bits independent of the number of cores.
+    thread brings nothing; on a machine that is busy otherwise, threads that wait for each other cost far more than the
+    work. One thread also makes the bits independent of the number of cores.
     """
     return nullcontext() if problem.n > largest else _one_blas_thread()
 

@@ -1,11 +1,10 @@
 r"""The dispersion problem, choosing m clients far apart and cheap (FedGS, Eqs. 14-17), over three geometries.
 
-`SelectionProblem` is all that does not depend on how distances are stated: costs, size and weight, decisions and their
-values, bounds that need no search, rounding. Its subclasses take a matrix of distances, points, or kinds of identical
-clients, check them, and hand over a geometry (`solvers.dispersion.geometry`).
+`SelectionProblem` has what does not depend on how distances are stated: costs, size and weight, decisions and their
+values, bounds that need no search, rounding. Its subclasses take a matrix of distances, points, or kinds of clients
+that are alike, check them, and hand over a geometry (`solvers.dispersion.geometry`).
 
-Which selections are feasible is said by `SelectionProblem.feasible` alone, side constraints (`solvers.constraints`)
-included.
+`SelectionProblem.feasible` says which selections are feasible, under side constraints (`solvers.constraints`) too.
 """
 
 from __future__ import annotations
@@ -136,9 +135,9 @@ class SelectionProblem(ConstrainedProblem):
             raise InvalidProblem(f"size must be at least 1; got {limit}")
         alpha = number(alpha, "alpha", AtLeast(0))
         m = min(limit, ids.size)
-        pairs = {"pairs": m * (m - 1), "paper": n * (n - 1), "turns": (n - 1) * (m - 1)}.get(scale)
-        if pairs is None:
+        if scale not in ("pairs", "paper", "turns"):
             raise InvalidProblem(f"scale must be 'pairs', 'paper' or 'turns'; got {scale!r}")
+        pairs = {"pairs": m * (m - 1), "paper": n * (n - 1), "turns": (n - 1) * (m - 1)}[scale]
         z = 2 * (v - v.mean() - limit / n) + 1
         terms: dict[str, Any] = {"size": m, "weight": alpha / pairs if pairs else 0.0, "clients": ids}
         stated = among(constraints, ids, n) if constraints else {}
@@ -148,7 +147,7 @@ class SelectionProblem(ConstrainedProblem):
 
     @property
     def geometry(self) -> Geometry:
-        """Distances between the clients; every statement has its own."""
+        """Distances between the clients."""
         raise NotImplementedError
 
     @property
@@ -165,7 +164,7 @@ class SelectionProblem(ConstrainedProblem):
 
     @property
     def pairs_are_alike(self) -> bool:
-        """Whether it is known at once that distances are the same in every selection, so that costs decide alone."""
+        """Whether it is known at once that distances add up to the same in every selection."""
         return self.weight * self.diameter == 0 or self.geometry.pairs_are_alike
 
     @cached_property
@@ -275,8 +274,8 @@ class DispersionProblem(SelectionProblem):
     ----------
     distances : (n, n) array-like
         Pairwise distances H ≥ 0: finite, symmetric (to 1e-9 of the largest, 1e-6 in single precision), zero on the
-        diagonal. A linear term belongs into ``costs``. An array of float32 is kept as it is, which halves the memory
-        of a large problem; its entries are then the data, and sums of them are still made in double precision.
+        diagonal. A linear term belongs into ``costs``. An array of float32 stays in single precision, which halves the
+        memory of a large problem; sums of its entries are still made in double precision.
     costs : (n,) array-like, optional
         Cost c of each client, of any sign, in the units of ``weight · distances``. Zero by default.
     size : int
@@ -430,7 +429,7 @@ class DispersionProblem(SelectionProblem):
         Returns
         -------
         QuadraticProblem
-            Solved by all methods of a `DispersionProblem`.
+            Solved by the methods of a `DispersionProblem`.
 
         Raises
         ------
@@ -454,8 +453,8 @@ class DispersionProblem(SelectionProblem):
     ) -> DispersionProblem:
         """State the problem of points under any of the metrics, by the matrix of their distances.
 
-        All methods and bounds for matrices hold. Of these metrics all are of negative type (`concave_on_slice`); for
-        Euclidean and Hellinger's distances, `PointDispersionProblem` does without the matrix, for a million points.
+        These metrics are of negative type (`concave_on_slice`). For Euclidean and Hellinger's distances
+        `PointDispersionProblem` does without the matrix.
 
         Parameters
         ----------
@@ -484,7 +483,7 @@ class DispersionProblem(SelectionProblem):
                 metric=metric,  # type: ignore[arg-type]
                 **constraints,
             ).expanded()
-        if metric not in _BY_MATRIX:
+        if metric not in tuple(_BY_MATRIX):  # a tuple takes what has no hash
             known = "'euclidean', 'hellinger', 'manhattan' or 'cosine'"
             hint = did_you_mean(metric, _BY_MATRIX)
             raise InvalidProblem(f"metric must be {known}; got {metric!r}{hint}")
@@ -552,8 +551,7 @@ class PointDispersionProblem(SelectionProblem):
     Euclidean distances (and Hellinger's, which are Euclidean between the roots of distributions) are of negative
     type: :math:`z^\top H z \le 0` whenever :math:`1^\top z = 0` (Schoenberg 1938). On the slice
     :math:`1^\top s = m` the objective is therefore concave as it stands. A tangent at any point of the slice bounds
-    it from above without the diagonal shift that a general matrix needs, and one row of H is all it takes to move the
-    point: that is why a million points are easier than a hundred arbitrary distances.
+    it from above without the diagonal shift that a general matrix needs.
     """
 
     points: NDArray[np.float64]
@@ -740,7 +738,7 @@ class KindDispersionProblem(SelectionProblem):
 
 
 def selection_size(value: Any, n: int) -> int:
-    """Return the number of clients to choose from n, or raise a sentence."""
+    """Return the number of clients to choose from n, or raise `InvalidProblem`."""
     if value is None:
         raise InvalidProblem(f"size is missing: say how many of the {n} clients to choose, as in size={min(n, 10)}")
     if isinstance(value, tuple | list | range):

@@ -32,8 +32,8 @@ class QuadraticProblem(ConstrainedProblem):
         \quad \text{s.t.} \quad 1^\top s = m
 
     Methods are given a `DispersionProblem` (`solved_as`): a constant is added to all pairs so that none is negative,
-    which adds m (m − 1) times as much to every selection, and the diagonal becomes costs. Objective, bound and gap are
-    those of Q. So are certificates, which both checkers read.
+    which adds m (m − 1) times as much to every selection, and the diagonal becomes costs. Objective, bound, gap and
+    certificate are those of Q.
 
     Where a range of numbers may be chosen, the problem has fillers: entries of Q that are 0, one for each client by
     which numbers differ, with ids from 2⁶² on. The largest number is always chosen, of clients and fillers together;

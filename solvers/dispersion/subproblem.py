@@ -74,7 +74,7 @@ class SubproblemRun(Run):
 
     @property
     def remaining(self) -> float:
-        """Seconds left to the whole run, less what it keeps; none when it is proved."""
+        """Seconds left to the whole run, less what it keeps; 0 when it is proved."""
         return 0.0 if self.enough else max(0.0, self.whole.remaining - self.reserve)
 
     @property

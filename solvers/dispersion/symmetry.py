@@ -1,4 +1,4 @@
-"""Permutations of the clients that change nothing."""
+"""Permutations of the clients that change no distance and no cost."""
 
 from __future__ import annotations
 

@@ -2,14 +2,10 @@
 
 A kernel module is plain Python. A function that Python calls is named in the module's ``signatures``, a function that
 only kernels call is marked as a `part`. To compile a kernel, numba is handed copies of both, in which the parts are
-compiled functions: the originals stay what they are, and Python can run them. Parts have neither wrappers for Python
-nor cache files nor machine code of their own: a kernel takes them in, and is optimised and translated as a whole. A
-module with ``ALLOCATES = False`` makes no array, so references to arrays are not counted there. Assigning arrays
-(``a[:] = b``) is avoided in kernels, because the sentence numba makes up for a wrong shape drags its whole string
-library through the compiler.
-
-Building ahead of time was weighed: it would need a wheel for each platform and processor, and a C compiler to make
-them, to save some seconds once on a machine. The cache does the same without either.
+compiled functions: the originals stay what they are, and Python can run them. A kernel takes its parts in, and is
+compiled as a whole. A module with ``ALLOCATES = False`` makes no array, so references to arrays are not counted there.
+Assigning arrays (``a[:] = b``) is avoided in kernels, because the sentence numba makes up for a wrong shape drags its
+whole string library through the compiler.
 """
 
 from __future__ import annotations
@@ -62,7 +58,7 @@ def compile_kernel(
 ) -> SimpleNamespace:
     """Compile the functions that a kernel module names in ``signatures``; its other public names are kept.
 
-    Once compiled, a kernel takes these types alone: an odd argument is an error, not seconds of compilation.
+    Once compiled, a kernel compiles for no further types: an odd argument is an error, not seconds of compilation.
     ``when_compiling`` is called at the moment a function begins to be compiled, and not where the cache has it.
     """
     global _when_compiling

@@ -3,12 +3,10 @@ r"""Kernel of a search whose nodes are bounded by the unconstrained maximum of o
 Let :math:`f(s) = l^\top s + s^\top C s` be concave on :math:`1^\top s = m`, P the inverse of -C on that slice, y the
 maximiser of f there, and v its value. Under :math:`s_j = a` the maximum is :math:`v - (a - y_j)^2 / P_{jj}`, at
 :math:`y + P_j (a - y_j) / P_{jj}`, and the inverse is :math:`P - P_j P_j^\top / P_{jj}`. So one rank-one update takes a
-node to its child, and before it both sides of every client have a bound: what `solvers.dispersion.relaxations.fixing`
-does at a root is done at every node, and the client whose weaker side gains most is known without looking ahead.
+node to its child, and before it both sides of every client have a bound.
 
-P, y and v are as rounding leaves them, and decide nothing by themselves: a side is dropped where the tangent of f at
-the side's centre, whatever numbers that has, is at most the target. That is a product of C and a vector, which costs as
-much as the update.
+P, y and v are as rounding leaves them, and prove nothing by themselves: a side is dropped where the tangent of f at the
+side's centre is at most the target. That is a product of C and a vector, which costs as much as the update.
 """
 
 from __future__ import annotations
@@ -216,13 +214,12 @@ def _restore(depth, y, slope, who, inverse, k, room, points, slopes, clients, st
 
 
 def explore(original, exact, linear, size, margin, unit, order, inverse, centre, target, most, best, trail, store):
-    """Search depth first until every selection is visited, or shown to be worth at most ``target``.
+    """Search depth first until every selection is visited or shown to be worth at most ``target``, or it gives up.
 
-    Only selections that contain the clients above those that they contain are of interest: whatever fixes a client
-    fixes the ones above or below it.
+    Only selections that contain the clients above those that they contain are of interest.
 
-    The less likely side of a client comes first. Once it is done with, the other one is all there is: where nothing
-    above is open, the client is settled, however the search ends.
+    The less likely side of a client comes first. Once that is done, the other one is left: where no node above is open,
+    the client is settled, however the search ends.
 
     Parameters
     ----------

@@ -1,13 +1,11 @@
 """When a kernel is run by Python, and when it is compiled.
 
-Either way the answer is the same to the bit: it is the same source, in the same order of operations, and nothing is
-reordered for speed. So an answer depends neither on what is in the cache nor on when something gets there.
+Either way a kernel returns the same to the bit: operations come in the same order, and none is moved for speed.
 
 Importing numba and the machine code in its cache takes about half a second, compiling on a machine's very first use
-up to ten seconds for a kernel. Neither counts against a run's time limit: it happens once in a process, or once on a
-machine, and is nobody's method. Where there is no cache, the first second or so of work is done by Python, some
-hundred times slower than compiled: small problems are then solved, and larger ones have a decision and a bound, before
-anything is compiled. `warm_up` compiles everything at once.
+up to ten seconds for a kernel. The clock of a run that is handed to `load` stands still meanwhile. Where there is no
+cache, the first second or so of work is done by Python, some hundred times slower than compiled: many small problems
+are then solved before anything is compiled. `warm_up` compiles everything at once.
 
 Machine code is kept beside the source, in the user's cache folder where that is read-only, or where
 ``NUMBA_CACHE_DIR`` says.
@@ -70,7 +68,7 @@ _pending: dict[tuple[str, str], tuple[Future[SimpleNamespace], threading.Thread]
 
 
 class Clock(Protocol):
-    """Clock of a `solvers.run.Run`, which problems and kernels know nothing else about."""
+    """What kernels ask of a `solvers.run.Run`."""
 
     @property
     def expired(self) -> bool:
@@ -157,7 +155,7 @@ def is_loaded(name: str, precision: str = "float64") -> bool:
 
 
 def preload(*, if_used: bool = False) -> None:
-    """Load the kernels that most methods use, so that few solves after this one have to load any.
+    """Load the kernels that most methods use.
 
     Parameters
     ----------
@@ -170,7 +168,7 @@ def preload(*, if_used: bool = False) -> None:
 
 
 def warm_up(progress: Callable[[str, str, float], None] | None = None) -> None:
-    """Compile every registered kernel, so that no process after this one has to.
+    """Compile every registered kernel; where the cache can be written, later processes read them from there.
 
     Parameters
     ----------
@@ -200,7 +198,7 @@ def _announce(name: str) -> None:
 
 
 def cache_folder() -> str | None:
-    """Return where the machine code is kept, or None when no such place can be written."""
+    """Return where the machine code is kept, or None where it is not."""
     return getattr(getattr(load("tree").explore, "_cache", None), "cache_path", None)
 
 

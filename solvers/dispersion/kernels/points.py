@@ -15,7 +15,7 @@ def add_distances(coordinates, centres, weights, first, last, totals):
     """Add ``Σ_k weights_k ‖p_i − centre_k‖`` to ``totals[i]`` for the clients ``first ≤ i < last``.
 
     Coordinates are (d, n) and centres (d, K): the inner loops run over clients, in blocks that stay in the cache.
-    Every total adds up its centres in order, so that the bits do not depend on who computes which block.
+    Every total adds up its centres in order, so that the bits do not depend on the blocks.
     """
     room = np.empty(_BLOCK)
     for start in range(first, last, _BLOCK):

@@ -143,7 +143,7 @@ def descend(shares, linear, partners, is_partner, values, chosen, target, most, 
 
 
 def divide(quadratic, prices, is_core, grid, shares):
-    """Divide the pairs' values among their clients, in whole numbers: a core client earns its price with any other."""
+    """Divide the pairs' values, in whole numbers: a core client earns its price with each that is not of the core."""
     for i in range(prices.size):
         shares[i, i] = 0
         for j in range(i):

@@ -1,16 +1,13 @@
 """Swap heuristics, compiled: iterated tabu search with O(n) updates, and simulated annealing, with rows or without.
 
 Replacing the chosen a by b changes the objective by ``g_b − g_a − pair·h_ab``. Distances are not negative, so no
-swap of a gains more than ``max g − g_a``: most of the neighbourhood is skipped without looking at a distance. What is
-left of it is looked at in rows: whether a row has a better swap at all is a question that vector instructions answer
-for several clients at once, and few rows have one.
+swap of a gains more than ``max g − g_a``: most of the neighbourhood is skipped without looking at a distance.
 
 Side constraints are ``rows``, a tuple or None (`solvers.constrained_set.ConstrainedSelections.by_client`); each of the
-two is compiled for itself, and what is asked of rows costs nothing where there are none. Where quotas are full and
-budgets tight, no single swap may keep all rows, while two do. Tabu search therefore passes through selections that miss
-rows: a swap is worth its gain less a price on the change of what is missed, and the price rises while rows are missed
-and falls while they are kept (strategic oscillation; Glover and Hao, Int. J. Metaheuristics 1, 2010). What is kept as
-the best always keeps all rows.
+two is compiled for itself. Where quotas are full and budgets tight, no single swap may keep all rows, while two do.
+Tabu search therefore passes through selections that miss rows: a swap is worth its gain less a price on the change of
+what is missed, and the price rises while rows are missed and falls while they are kept (strategic oscillation; Glover
+and Hao, Int. J. Metaheuristics 1, 2010). What is kept as the best keeps all rows.
 """
 
 from __future__ import annotations
@@ -337,7 +334,7 @@ def _keep(local, best, values, least):
 
 @part
 def _restart(order, best, values, m, until, fruitless, rows, state):
-    """The next descent starts near the best selection, and after every eighth fruitless one anywhere."""
+    """The next descent starts near the best selection, every eighth one since that was found anywhere."""
     n = order.size
     if values[1] > -np.inf:
         copy(best, order)
@@ -365,7 +362,7 @@ def _evaluate(h, pair, linear, order, m, g, rows, sums, local, values):
 def tabu(
     h, pair, linear, m, order, local, best, values, until, clock, moves, patience, least, state, rows, price
 ):  # fmt: skip
-    """Search for ``moves`` swaps; everything that changes is in the arrays, so that a call continues the last one.
+    """Search for ``moves`` swaps; a call with the same arrays continues the last one.
 
     Parameters
     ----------

@@ -2,8 +2,7 @@ r"""Kernel of branch and bound over the slice: first-order bounds, reduced costs
 
 The kernel maximises ``constant + linearᵀs + sᵀQs`` over 0/1 vectors with ``1ᵀs = m``. It is handed two matrices:
 ``exact``, which together with ``linear`` gives the objective of every admissible 0/1 vector (or more, where products
-of rows take part), and ``curved ≥ exact``, which is concave on the slice and so gives bounds. (They differ only where
-products of clients are held non-negative.)
+of rows take part), and ``curved ≥ exact``, which is concave on the slice and so gives bounds.
 
 A node is bounded by the tangent at a point that pairwise Frank–Wolfe steps reach from its parent's.
 
@@ -829,7 +828,7 @@ def evaluate(form, order, sides, point, goal, node, scratch, fixing):
     """Bound the node that ``node.state`` says, from a point: its state, point and multipliers are left in the arrays.
 
     With ``fixing`` 0 nothing is fixed. Returns the bound, or -inf where the constraints leave no selection, and how
-    many clients are free. Without constraints some but not all of the free clients are to be chosen.
+    many clients are free.
     """
     n = form.linear.size
     copy(point[:n], node.y)

@@ -86,7 +86,7 @@ class Log(NamedTuple):
 
     @classmethod
     def empty(cls, nodes: int, n: int, first: int = 0, grain: float = 0.0) -> Log:
-        """A log of so many nodes over n clients; of none, and nothing is written nor rounded."""
+        """A log of so many nodes over n clients; with 0 of them nothing is written or rounded."""
         origins, clients = np.zeros((2, nodes), dtype=np.int64)
         points = np.zeros((nodes, n), dtype=np.int16)
         return cls(origins, clients, points, np.zeros(1, dtype=np.int64), first, grain)

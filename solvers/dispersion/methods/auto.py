@@ -539,19 +539,19 @@ def auto(
     """Enumerate what is small; otherwise swap ascent, tabu search, a certified bound, and branch and bound.
 
     Where clients come in few types, which differ in nothing but costs, a tree over counts comes first; where they are
-    points on a line, which their distances show at once, a longest path does. Where few of many are chosen,
-    the level-1 RLT bound comes before the trees, which are left the clients that a better selection may contain.
+    points on a line, a longest path does. Where few of many are chosen, the level-1 RLT bound comes before the trees,
+    which are left the clients that a better selection may contain.
     The stages are a list (`solvers.dispersion.methods.auto.MATRIX_STAGES`); the log says which do not apply, and why.
 
-    Everything needed comes with the package: no solver is called, but SciPy's HiGHS for prices of several rows of side
-    constraints, and for a selection that keeps them.
+    No solver is called, but SciPy's HiGHS for prices of several rows of side constraints, and for a selection that
+    keeps them.
 
     Parameters
     ----------
     memory : Memory, optional
         Carries the multipliers and the best selections of earlier rounds over the same distances to this one.
     threads : int
-        Threads for nodes with a doubly nonnegative bound; the answer is the same for any number.
+        Threads for nodes with a doubly nonnegative bound; without a time limit the answer is the same for any number.
     policy : Policy
         What stages, trees and heuristics decide by, for experiments.
     """

@@ -113,7 +113,7 @@ def bound_in_constraints(problem: DispersionProblem, run: Run, rounds: int) -> F
     problem : DispersionProblem
         A problem with side constraints.
     run : Run
-        Is given decisions, bounds, prices, or that there is no selection.
+        Is given decisions, bounds, or that there is no selection.
     rounds : int
         Relaxations that hold the products non-negative which the one before violates, at most.
     """

@@ -53,7 +53,7 @@ def first_selection(problem: PointDispersionProblem, run: Run, policy: Policy = 
 def search_in_constraints(
     problem: PointDispersionProblem, run: Run, rounds: int, moves: int = 0, policy: Policy = DEFAULT_POLICY
 ) -> None:
-    """Improve a selection by small problems until nothing changes.
+    """Improve a selection by small problems until one changes nothing, or ``rounds`` are made.
 
     Those clients whose gain at the rows' prices is nearest to the threshold of their groups are free in a small problem
     with a matrix, all others stay where they are, and the rows have what these leave.

@@ -40,10 +40,10 @@ def cp_sat(
     formulation : {"rlt", "glover", "product", "tangent"}
         * ``"product"``: :math:`y_{ij} \le s_i, y_{ij} \le s_j`, the textbook linearisation; weak.
         * ``"rlt"``: the same with the valid equalities :math:`\sum_j y_{ij} = (m - 1) s_i` (first-level
-          reformulation-linearisation of the cardinality row), without which CP-SAT has no bound worth the name.
+          reformulation-linearisation of the cardinality row), which make CP-SAT's bound much stronger.
         * ``"glover"``: one variable per client, :math:`z_i \le U_i s_i` and
           :math:`z_i \le \sum_j q_{ij} s_j - L_i (1 - s_i)` (Glover 1975), for n too large for n²/2 products. Its
-          bound moves only with the sub-solvers that CP-SAT starts with about 8 threads, on however many cores.
+          bound hardly moves without the sub-solvers that CP-SAT starts from about 8 threads on.
         * ``"tangent"``: outer approximation of the objective made concave on the slice. One integer variable below
           tangents, whose coefficients are rounded up; solved again with the tangent at its own answer until that
           closes the gap. It starts from the bound of the semidefinite relaxation.

@@ -53,7 +53,7 @@ def _is_enumerable(problem: SelectionProblem) -> str | None:
 
 @method(SelectionProblem, "brute-force", kind="exact", accepts=_is_enumerable, constraints=True, pool=True)
 def brute_force(problem: SelectionProblem, run: Run) -> None:
-    """Evaluate all n-choose-m selections, those that keep the constraints; the reference for testing other methods.
+    """Evaluate all selections of m clients that keep the constraints; the reference for testing other methods.
 
     Raises
     ------
@@ -189,7 +189,8 @@ def branch_and_bound(
     memory : Memory, optional
         Multipliers and selections of earlier problems over the same clients; this one's are added.
     threads : int
-        Threads for the nodes with a doubly nonnegative bound; the answer is the same for any number.
+        Threads for the nodes with a doubly nonnegative bound; without a time limit the answer is the same for any
+        number.
     symmetries : (k, n) array-like of int, optional
         Permutations of the clients (client i to ``symmetries[r][i]``) that change no distance and no cost: of the
         selections that they take into each other, one is looked at.
@@ -199,7 +200,8 @@ def branch_and_bound(
     Raises
     ------
     InvalidOption
-        When a permutation is none or changes the problem, or there are side constraints beside permutations.
+        When a permutation is none or changes the problem, permutations generate more than 20 000, or there are side
+        constraints beside them.
     """
     if run.pool is not None:
         settings = {"cuts": cuts, "moves": moves, "largest": largest, "memory": memory, "threads": threads}

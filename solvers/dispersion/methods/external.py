@@ -124,7 +124,7 @@ def gurobi(
     threads : int
         Gurobi's Threads.
     mip_gap : float
-        Gurobi's MIPGap; none by default, as what it leaves open is missing from the proof.
+        Gurobi's MIPGap. What it leaves open is missing from the proof.
 
     Raises
     ------

@@ -207,7 +207,7 @@ class Fixing:
     def order(self) -> Dominance:
         """Return which clients that are left a best selection contains wherever it contains which others.
 
-        Of those that are so up to rounding the ones count that nothing but a cost tells apart: what remains is certain.
+        Pairs that are so only up to rounding count where nothing but a cost tells them apart.
         """
         quadratic, linear, _ = self.terms()
         most = self.ids.size if self.sides is None else 0  # rows may not allow an exchange
@@ -251,7 +251,7 @@ class Fixing:
 
     @property
     def is_contradictory(self) -> bool:
-        """Whether the side constraints alone leave no selection of the clients that are left."""
+        """Whether the side constraints alone are seen to leave no selection of the clients that are left."""
         return self.sides is not None and ConstrainedSelections.of(self._left()).contradiction() is not None
 
     def _left(self) -> Constraints:
@@ -380,10 +380,10 @@ def _among(n: int, ids: NDArray[np.int64], ones: NDArray[np.int64], x: NDArray[n
 
 
 def close_rest(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
-    """Fix by doubly nonnegative multipliers with cuts, and search below their form, until nothing is left.
+    """Fix by doubly nonnegative multipliers with cuts, and search below their form.
 
     The search has as many operations as the multipliers so far, at most; both end where the gap no longer falls. It is
-    for some hundred clients: what is fewer is soon searched by trees, and more take too long.
+    for some hundred clients: fewer are soon searched by trees, and more take too long.
     """
     run, until = fixing.run, (1 - policy.fixing_close_time_share) * fixing.run.remaining
     if not (fixing.is_open and fixing.has_choice and policy.fixing_few < fixing.ids.size <= policy.fixing_closed):

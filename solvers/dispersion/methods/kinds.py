@@ -122,7 +122,7 @@ def branch_and_bound(
     nodes: Annotated[int, AtLeast(0)] | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> None:
-    r"""Prove optimality over the counts of the kinds, whatever the number of clients.
+    r"""Prove optimality over the counts of the kinds.
 
     Of each kind only the m cheapest clients can matter, the cheapest first, so that a decision is k whole numbers. A
     uniform shift makes the quadratic concave on the slice; what it takes off is given back at whole numbers, and a

@@ -48,7 +48,7 @@ class Population:
     def enter(self, x: NDArray[np.int64], value: float) -> bool:
         """Admit a selection, in the place of the worst member when all are taken; False if it is no gain.
 
-        It is none when it is a member, or no better than the worst.
+        It is none when it is a member, or where all places are taken no better than the worst.
         """
         if any(np.array_equal(x, member) for member in self.members):
             return False
@@ -67,8 +67,7 @@ class Population:
 
         Some client is drawn, and of those that only one parent has, the child takes the first parent's nearest to it
         and the second's farthest from it. Where distances are those of places, parts of two patterns are put together
-        that way and each stays as it was (Deaven and Ho 1995 cut clusters of atoms so); where they are not, these
-        are as good as any.
+        that way (Deaven and Ho 1995 cut clusters of atoms so).
         """
         rng, n = self.rng, self.problem.n
         first, second = rng.choice(len(self), 2, replace=False)
@@ -114,8 +113,7 @@ def memetic(
 
     Members are random selections improved by tabu search; the first is ``start`` or the greedy selection. A child
     takes the place of the worst member if it is better; when none has for long, the population is discarded and the
-    search begins anew. It is for what `tabu` alone stalls on: many clients, symmetric and geometric problems, where
-    parts of two good patterns make a better one.
+    search begins anew. It is for what `tabu` stalls on: many clients, symmetric and geometric problems.
 
     Sources: Wu and Hao, Eur. J. Oper. Res. 231 (2013), and Zhou, Hao and Duval, IEEE Trans. Evol. Comput. 21 (2017),
     for maximum diversity; Misevičius, Informatica 17 (2006), for grey patterns; the crossover cuts as Deaven and Ho,

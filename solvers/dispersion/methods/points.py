@@ -104,7 +104,7 @@ def improve(relaxation: PointRelaxation, run: Run, how: Improvement, number: int
 def search(
     problem: PointDispersionProblem, run: Run, how: Improvement, rounds: int, number: int = DEFAULT_POLICY.nearest
 ) -> None:
-    """Improve the run's decision by small problems until nothing changes."""
+    """Improve the run's decision by small problems until one brings nothing, or ``rounds`` are made."""
     relaxation = started(problem, run)
     for _ in range(rounds):
         if run.expired or not improve(relaxation, run, how, number):
@@ -187,9 +187,8 @@ def moves_and_swaps(small: DispersionProblem, part: SubproblemRun) -> None:
 def tangent(problem: PointDispersionProblem, run: Run, *, accuracy: Annotated[float, AtLeast(0)] = 1e-8) -> None:
     """Climb the concave relaxation by moving weight between pairs, and bound by the tangent there.
 
-    Pairwise Frank-Wolfe from the selection that ``start`` or the greedy construction gives. No shift is needed: the
-    objective between points is concave on the slice as it stands (see `PointDispersionProblem`). Under side constraints
-    rows have prices, which are changed until the bound falls no more.
+    Pairwise Frank-Wolfe from the selection that ``start`` or the greedy construction gives. Under side constraints rows
+    have prices, which are changed while the bound falls.
 
     Parameters
     ----------
@@ -237,8 +236,8 @@ def branch_and_bound(
 ) -> None:
     r"""Prove optimality: swaps, Frank-Wolfe, tangent bound, reduced costs; then a tree over the few that are left.
 
-    The objective is concave on the slice without a shift, so the bound at the relaxation's optimum is off by parts
-    in a million where there are many clients, and reduced costs fix all but some tens or hundreds of them. Those are a
+    The objective is concave on the slice without a shift, so the bound at the relaxation's optimum is tight where there
+    are many clients, and reduced costs often fix all but some tens or hundreds of them. Those are a
     `DispersionProblem`, solved by its own ``branch-and-bound``; the fixed ones enter its costs. Follows Spiers, Bui
     and Loxton (EJOR 311(2), 2023), who put the same tangents into a mixed-integer solver. Under side constraints
     rows have prices at the relaxation, and the small problem has what the fixed clients leave of them.

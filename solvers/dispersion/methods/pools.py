@@ -25,7 +25,7 @@ _SWAPS = 20_000_000
 def solve_pool(
     problem: SelectionProblem, run: Run, exact: Callable[..., None], policy: Policy = DEFAULT_POLICY, **options: Any
 ) -> None:
-    """Find the members of the run's pool, and prove that there are no better ones.
+    """Find the members of the run's pool, and prove that there are no better ones, as far as the time allows.
 
     Without a veto ``exact`` first proves the best selection. Swaps then fill the pool, and `PoolTree` finds all that
     may be better than its last member.

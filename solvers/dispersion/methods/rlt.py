@@ -27,7 +27,7 @@ def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLe
     from one of the two to the other until the m best clients are worth as little as possible
     (`solvers.dispersion.relaxations.rlt`). An iteration looks at few rows of the matrix, so that a thousand clients
     take a second. The bound is strong where few of many are chosen, and is exact in whole numbers. With more than 6 000
-    clients there is none.
+    clients the bound is the trivial one.
 
     Parameters
     ----------

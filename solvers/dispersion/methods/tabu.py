@@ -30,8 +30,8 @@ def tabu(
     The best admissible swap is made even when it makes things worse; who left or entered is held for a
     tenure drawn anew for each swap (`kernels.swaps.tabu`).
     After ``non_improving_moves`` moves without a new local best, the best selection is perturbed by random swaps, every
-    eighth time beyond recognition. It starts from ``start`` or the greedy selection, improved by swaps. Under side
-    constraints it passes through selections that miss some, at a price that rises while it does.
+    eighth time since it was found beyond recognition. It starts from ``start`` or the greedy selection, improved by
+    swaps. Under side constraints it passes through selections that miss some, at a price that rises while it does.
 
     Parameters
     ----------

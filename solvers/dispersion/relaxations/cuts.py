@@ -217,9 +217,9 @@ def near_inequalities(
     r"""Separate gap inequalities of clients near each other: of how many of them are chosen, by more than ``least``.
 
     From each client and each of its nearest ``partners`` on, the client nearest to those that are there joins, up to
-    `WIDTH`; the most violated one of these groups counts. Two clients that share what they hold are hardly ever chosen
-    together, so that a relaxation spreads over such a group evenly; that it chooses a whole number of it is what all
-    pairs and triples of its clients do not say. Where clients hold two labels each, groups are the clients of a label.
+    `WIDTH`; the most violated one of these groups counts. Two clients that share what they hold are seldom chosen
+    together, so that a relaxation spreads over such a group evenly. Where clients hold two labels each, groups are the
+    clients of a label.
 
     Parameters
     ----------

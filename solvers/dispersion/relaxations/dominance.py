@@ -24,9 +24,10 @@ _STEPS = 100
 
 @dataclass(frozen=True)
 class Dominance:
-    """Rows (i, j) of ``pairs``: i is chosen whenever j is. The rest are adjacency lists for the tree.
+    """Rows (i, j) of ``pairs``: i is chosen whenever j is.
 
-    ``certain`` says of each pair whether i is better by more than rounding.
+    ``certain`` says of each pair whether i is better by more than rounding; the others are adjacency lists for the
+    tree.
     """
 
     pairs: NDArray[np.int64]

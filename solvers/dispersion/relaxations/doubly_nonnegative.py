@@ -417,9 +417,7 @@ class DNNRelaxation:
 
         .. math:: c^\top t + m τ - M_{ii} - 2 (M_i + S_i) y - y^\top M y
 
-        at most, and the tangent of a concave function at any y bounds it: its m - 1 largest entries. The gradient of
-        the whole at the fractional solution says nothing about a client whose share is small because the others'
-        products with it are.
+        at most, and the tangent of a concave function at any y bounds it: its m - 1 largest entries.
 
         Parameters
         ----------

@@ -93,8 +93,7 @@ def client_bounds(
     that are linear on the slice, L is the computed Cholesky factor of :math:`\bar A - \theta`, where θ covers the
     rounding of the factorisation (Rump, BIT 46, 2006) and of the entries. So :math:`z^\top \bar A z \ge |L^\top z|^2
     \ge z_i^2 / |L^{-1} e_i|^2`, and the inverse X of L that LAPACK computes has :math:`L^{-1} e_i = x_i + X (I -
-    F)^{-1} F e_i` with the residual :math:`F = I - L X`, which is computed too. The tangent is one at whatever y is,
-    with a margin for its sums.
+    F)^{-1} F e_i` with the residual :math:`F = I - L X`, which is computed too.
 
     Parameters
     ----------
@@ -110,7 +109,7 @@ def client_bounds(
     Returns
     -------
     ClientBounds or None
-        None where A is not certainly definite on the slice.
+        None where A is not certainly definite on the slice, or numbers are out of range.
     """
     n = linear.size
     means = quadratic.mean(axis=1) - diagonal / n

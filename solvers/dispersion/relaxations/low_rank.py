@@ -6,9 +6,8 @@ With :math:`z = 2s - 1` and :math:`z_0 = 1` the relaxation is :math:`\max \langl
 of V, as many columns as :math:`\sqrt{2n}`, and :math:`1^\top s = m`. The best row beside all others is the direction
 of :math:`g_i = \sum_{j \ne i} C_{ij} v_j`, and :math:`|g_i|` is its multiplier where no row moves any more (the mixing
 method of Wang, Chang and Kolter, 2017). The slice is an augmented Lagrangian: a penalty of moderate weight, and a price
-of :math:`1^\top s` that every sweep changes by what is missing. With the penalty alone the rows settle where the sum is
-off, and its multipliers fix little; with the price twenty sweeps, a thousandth of an interior-point method's work, come
-within a thousandth of its bound.
+of :math:`1^\top s` that sweeps change by what is missing. With the penalty alone the rows settle where the sum is off,
+and its multipliers fix little.
 
 Products :math:`s_i s_j \ge 0` have multipliers S, which are added to Q. After each sweep a step moves them against the
 products as they are, from 0 on: the multipliers of the doubly nonnegative relaxation for a sweep and one product of
@@ -16,8 +15,8 @@ matrices each, where an ADMM step (`solvers.dispersion.relaxations.doubly_nonneg
 sweeps without such steps come last, so that the diagonal fits them.
 
 Rows :math:`a^\top s \le b` have prices, of an augmented Lagrangian too: a block is moved at the prices that its start
-makes, and every sweep changes them by what is used too much. Of two clients in conflict the product is 0, which has a
-multiplier of any sign, changed by every sweep as well (`solvers.dispersion.relaxations.side_prices`).
+makes, and a sweep changes them by what is used too much. Of two clients in conflict the product is 0, which has a
+multiplier of any sign, changed by sweeps as well (`solvers.dispersion.relaxations.side_prices`).
 
 Nothing here has to be exact: `solvers.dispersion.relaxations.fixing` certifies what it is given. So the work is done in
 single precision, and rows are moved in blocks, each as if the others of its block stood still.

@@ -158,7 +158,7 @@ class PointRelaxation:
 class ReducedProblem:
     """The clients at ``places``, beside those of the others that a point of the slice has at 1.
 
-    The point must have no fractions elsewhere. Its gradient gives everything: no distance to the others is computed.
+    The point must have no fractions elsewhere.
 
     Attributes
     ----------

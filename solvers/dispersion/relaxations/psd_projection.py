@@ -6,10 +6,9 @@ An eigendecomposition finds eigenvectors, N of the smaller side of the spectrum 
 of the other. For the next matrix A they are nearly right: with :math:`E = P^\top A N` and the eigenvalues μ of the one
 side, λ of the other, turning N by :math:`X_{ij} = E_{ij} / (\mu_j - \lambda_i)` removes E to first order, and the signs
 keep the denominators from vanishing (Stewart, Error and perturbation bounds for subspaces associated with certain
-eigenvalue problems, SIAM Review 15, 1973). That takes products of matrices alone, a tenth of the time of the
-eigendecomposition, and in single precision, since a turn is no more than nearly right anyway. Every few turns the small
-side is diagonalised together with the few columns nearest to it, so that an eigenvalue that changes its sign is seen; a
-turn that is too large calls for a decomposition anew.
+eigenvalue problems, SIAM Review 15, 1973). That takes products of matrices in single precision. Every few turns the
+small side is diagonalised together with the few columns nearest to it, so that an eigenvalue that changes its sign is
+seen; a turn that is too large calls for a decomposition anew.
 """
 
 from __future__ import annotations

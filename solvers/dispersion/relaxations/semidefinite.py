@@ -397,8 +397,9 @@ def _step(
 class OuterApproximation:
     """Tangents of the reformulated objective as linear rows, in units of `ScaledProblem`: a strong root.
 
-    ``θ ≤ k + gᵀs`` at any point of the slice; at the tangent of a selection it holds with equality there, so that a
-    linear model that is solved again with its own answer's tangent added ends at the optimum (outer approximation).
+    ``θ ≤ k + gᵀs`` at any point of the slice; at the tangent of a selection it holds with equality there, up to
+    rounding, so that a linear model that is solved again with its own answer's tangent added ends at the optimum (outer
+    approximation).
     """
 
     def __init__(self, problem: DispersionProblem, run: Run | None = None) -> None:

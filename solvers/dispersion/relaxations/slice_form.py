@@ -3,11 +3,13 @@ r"""The problem rewritten so that it is concave on the slice :math:`1^\top s = m
 See docs/mathematics/dispersion.md, *Concave where it counts*; docs/mathematics/dispersion_relaxations.md has symbols
 and names.
 
-Three kinds of term vanish, or do no harm, at the points that count:
+Terms that vanish, or do no harm, at the points that count:
 
 * :math:`d_i (s_i - s_i^2)`, zero on 0/1 vectors, for any :math:`d_i`;
 * :math:`p_{ij} (s_j - s_i s_j)`, zero wherever i is chosen whenever j is (`solvers.dispersion.relaxations.dominance`);
-* :math:`r_{ij} s_i s_j` with :math:`r_{ij} \ge 0`: never negative, so it can only raise a bound.
+* :math:`r_{ij} s_i s_j` with :math:`r_{ij} \ge 0`: never negative, so it can only raise a bound;
+* cuts (`solvers.dispersion.relaxations.cuts`), and products of side constraints' rows
+  (`solvers.dispersion.relaxations.row_products`), with multipliers of at least 0: not negative there either.
 
 With multipliers that make the sum concave on the slice, any point y gives the bound
 :math:`f(y) + \max_{1^\top x = m,\, 0 \le x \le 1} \nabla f(y)^\top (x - y)`, and the maximum is a sum of the m largest
@@ -240,8 +242,8 @@ def certified_excess(matrix: NDArray[np.float64], diagonal: NDArray[np.float64])
 def eigenvalue(matrix: NDArray[np.float64], index: int) -> float:
     """Eigenvalue of a symmetric matrix by its place in ascending order.
 
-    LAPACK's fastest method for one of them (``syevr``) ends with an internal error on one in twenty matrices between
-    clients that are all equally far, of which all eigenvalues but one coincide; QR iterations for all of them do not.
+    LAPACK's fastest method for one of them (``syevr``) may end with an internal error on matrices between clients that
+    are all equally far, of which all eigenvalues but one coincide. Then all are computed, by another method.
     """
     try:
         return float(scipy.linalg.eigh(matrix, subset_by_index=[index, index], eigvals_only=True)[0])

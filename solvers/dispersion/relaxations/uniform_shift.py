@@ -3,10 +3,9 @@
 See docs/mathematics/dispersion.md, *Concave where it counts*; docs/mathematics/dispersion_relaxations.md has symbols
 and names.
 
-Beyond some two thousand clients neither the semidefinite relaxation nor a tree pays. What remains is cheap: the
-largest eigenvalue on the slice by Lanczos, a Cholesky factorisation in double precision that certifies it, and
-first-order steps towards the best tangent. The distances are read where they are, in either precision; the
-factorisation is the one thing that takes 8 n² bytes.
+It takes the largest eigenvalue on the slice by Lanczos, a Cholesky factorisation in double precision that certifies it,
+and first-order steps towards the best tangent. The distances are read where they are, in either precision; the
+factorisation takes 8 n² bytes.
 """
 
 from __future__ import annotations

@@ -81,7 +81,7 @@ class _Node(NamedTuple):
 
 @dataclass(frozen=True)
 class Conditioning:
-    """The unconstrained maximum of a concave form over some clients whose shares have a sum: where nothing else counts.
+    """The unconstrained maximum of a concave form over some clients whose shares have a sum.
 
     It decides where to branch, and proves nothing.
 
@@ -248,7 +248,9 @@ class CertificateTree:
         return int(changed.size)
 
     def condition(self, form: NodeForm, most: float) -> bool:
-        """Write a search below a form over the free clients; False, and nothing is written, where it takes too much.
+        """Write a search below a form over the free clients; False, and nothing is written, where that fails.
+
+        It fails where it takes too much, or numbers are out of range.
 
         Where nothing is closed yet a node holds no multipliers, and branches on the client whom conditioning would fix,
         or on the one whose weaker side gains most. What is dropped is closed by a tangent of the form near that side's

@@ -207,7 +207,7 @@ def one_after_the_other(name: str, parts: list[NDArray[np.int64]]) -> dict[str, 
 
 
 def narrow(array: NDArray[Any]) -> NDArray[Any]:
-    """The same numbers in a smaller type where they fit one, so that files are small."""
+    """The same numbers in a smaller type where they fit one."""
     if array.size == 0:
         return array.astype(np.int8)
     for kind in (np.int8, np.uint8, np.int16, np.int32):

@@ -29,7 +29,7 @@ class Conditioned:
     Attributes
     ----------
     is_done : bool
-        Whether every selection was visited, or is worth at most the target.
+        Whether every selection of interest was visited, or is worth at most the target.
     nodes : int
         Nodes.
     entries : int
@@ -50,7 +50,7 @@ class Conditioned:
 def search_conditioned(
     form: SliceForm, target: float, most: float, room: int, run: Run, order: Dominance | None = None
 ) -> Conditioned:
-    """Search for selections worth more than ``target`` until all are visited or dropped.
+    """Search for selections worth more than ``target`` until all are visited or dropped, or work or room is used up.
 
     Parameters
     ----------

@@ -192,7 +192,7 @@ class CountsTree:
 
         Where distances within kinds keep the quadratic from being concave, its envelope is as wide as the counts may
         become, and this is what makes it tight. Kinds are often alike: the limit of one is the first guess for the
-        next. Every cut makes all later bounds tighter, so that several passes pay.
+        next.
         """
         first = slice(0, self.open)
         box = Box(

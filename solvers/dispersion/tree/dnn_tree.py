@@ -263,7 +263,7 @@ def process_node(
     expired : callable
         Whether to stop; the result is valid all the same.
     progress : callable
-        Called with every better bound on the way.
+        Called with the bound after each chunk of iterations.
 
     Returns
     -------

@@ -160,9 +160,7 @@ def violated_pairs(found: Multipliers, pairs: NDArray[np.int64], most: int) -> N
 class EffortBudget:
     """Budget that balances node processing against re-optimising the multipliers.
 
-    A relaxation lowers the bounds of what is open, and whether nodes would have done without it is not known
-    beforehand. As long as ``relaxations <= ratio · nodes``, a search takes at most ratio + 1 times as long as its nodes
-    alone.
+    As long as ``relaxations <= ratio · nodes``, a search takes at most ratio + 1 times the work of its nodes alone.
     """
 
     ratio: int
@@ -304,7 +302,7 @@ class FirstOrderTree:
 
     @cached_property
     def order(self) -> Dominance:
-        """Dominance among all clients, of which one may take the other's place; the DNN tree asks for it as well."""
+        """Dominance among all clients, of which one may take the other's place."""
         scaled, everyone = self.scaled, np.arange(self.problem.n)
         return self._ordered(scaled.quadratic, scaled.linear, scaled.size, everyone, everyone[:0])
 
@@ -351,7 +349,7 @@ class FirstOrderTree:
         self.report()
 
     def improve_root(self) -> bool:
-        """Bound the root by a relaxation, or by one with further products; False where there is none in time."""
+        """Bound the root by a relaxation, or by one with further products; False where there is none, or no time."""
         root = self.root
         if root is None or root.is_final or not self.is_affordable(root.ids.size):
             return False

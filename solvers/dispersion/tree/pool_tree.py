@@ -1,8 +1,8 @@
 """First-order branch and bound that goes on until the k best selections are found: what is pruned, and what no longer.
 
 A node is fathomed where no selection below it reaches the worst member of the pool (`solvers.search.Incumbents`), ties
-with it among them: at the pool's threshold less what rounding may hide. Of what the tree does for a single best
-selection
+with it among them: at the pool's threshold less what rounding may hide. Where the pool has lost ties, only better ones
+are searched for. Of what the tree does for a single best selection
 
 * bounds, reduced costs and the constraints' consequences are valid for any threshold;
 * dominance and symmetry are not: a selection that is no better than another one may be a member beside it;

@@ -1,8 +1,8 @@
 """Portfolio of two branch-and-bound trees and a heuristic over one problem, with work-based sharing of the time.
 
 The first-order tree (`first_order`) processes thousands of cheap nodes, the DNN tree (`dnn_tree`) few that cost a
-hundred times as much. Most rounds of a hundred clients are finished by the first in a tenth of a second; where it
-stalls, only the second gets on. See docs/mathematics/dispersion_search.md, *Search: two trees*. ::
+hundred times as much. The first is enough for most rounds of a hundred clients; where it stalls, the second often gets
+on. See docs/mathematics/dispersion_search.md, *Search: two trees*. ::
 
     first-order tree alone, until it is done, or stalls, or its gap is too wide for cheap nodes
     then, until one tree is done:
@@ -11,10 +11,9 @@ stalls, only the second gets on. See docs/mathematics/dispersion_search.md, *Sea
         advance the DNN tree where its work is at most share · that of the first-order tree, else the latter
         advance the heuristic, until its work is its share of the two trees'
 
-A tree that has come twice as near gets four times the work: the squares let the better one have nearly everything
-soon, and the other is not stopped. The DNN root has half of the work at least, and all at a gap that is too wide for
-cheap nodes; with symmetries the DNN tree has all. Work, and not time, is counted: a search without a limit is the same
-every time.
+A tree that has come twice as near gets four times the work, and the other is not stopped. The DNN root has half of the
+work at least, and all at a gap that is too wide for cheap nodes; with symmetries the DNN tree has all. Work, and not
+time, is counted, so that a search without a limit can be repeated.
 """
 
 from __future__ import annotations

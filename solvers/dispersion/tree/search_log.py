@@ -1,8 +1,8 @@
-"""Search log of the first-order tree: a certificate, written as the search goes, that costs next to nothing.
+"""Search log of the first-order tree: a certificate, written as the search goes.
 
-Afterwards nothing is computed again. For that the tree works, while it keeps a log, on what the checker will see:
-the problem and the multipliers in whole numbers, points that are multiples of a grain. What rounding the problem can
-have changed is part of every bound's margin, so what the tree closes the checker closes.
+While it keeps a log, the tree works on what the checker will see: the problem and the multipliers in whole numbers,
+points that are multiples of a grain. What rounding the problem can have changed is part of every bound's margin, so
+what the tree closes the checker closes.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ class SearchLog:
         self.restart()
 
     def certificate(self, reached: float, objective: float, claim: float | None = None) -> Certificate | None:
-        """The search as a certificate; None where it was given up.
+        """The search as a certificate; None where it was given up, or its grid is too coarse.
 
         Parameters
         ----------

@@ -177,6 +177,9 @@ def test_dimod_reads_and_writes_the_same(tmp_path):
         ("0 1 1\n", (0, 1, 2), "size must be a number, or a pair of the least and the largest"),
         ("0 1 1\n", 3, "between 1 and the number of clients, 2; got 3"),
         ("-1 1 1\n", 1, "line 1 must be i j value"),
+        ("\N{SUPERSCRIPT TWO} 3 1\n", 1, "line 1 must be i j value"),
+        (f"0 {10**200} 1\n", 1, "line 1 must be i j value"),
+        (f"{'9' * 5000} 1 1\n", 1, "line 1 must be i j value"),
     ],
 )
 def test_what_is_no_qubo_is_a_sentence(tmp_path, text, size, sentence):
@@ -202,6 +205,9 @@ def test_a_qubo_with_a_header_counted_from_one(tmp_path):
         ({"quadratic_head": [0, 3]}, "names another variable than 0 to 2"),
         ({"quadratic_biases": [2.0]}, "differ in length"),
         ({"offset": "x"}, "could not convert"),
+        ({"offset": 10**400}, "too large to convert to float"),
+        ({"linear_biases": [10**400, 0.0, 0.0]}, "too large to convert to float"),
+        ({"quadratic_head": [0, 2**70]}, "is no binary quadratic model"),
         ({"use_bytes": True}, "only to_serializable"),
     ],
 )

@@ -168,6 +168,7 @@ def test_fedgs_selects_all_when_few_are_available():
         ({"alpha": -0.5}, "alpha must be finite and non-negative; got -0.5"),
         ({"alpha": math.nan}, "alpha must be finite and non-negative"),
         ({"scale": "pair"}, "scale must be 'pairs', 'paper' or 'turns'; got 'pair'"),
+        ({"scale": ["pairs"]}, r"scale must be 'pairs', 'paper' or 'turns'; got \['pairs'\]"),
         ({"distances": _changed(0, 1, math.nan)}, "distances must be finite"),
     ],
 )
@@ -243,5 +244,7 @@ def test_points_under_other_metrics_are_refused():
         DispersionProblem.from_points([[1.0, 0.0], [0.0, 0.0]], size=1, metric="cosine")
     with pytest.raises(InvalidProblem, match=r"metric must be .* got 'cosin'; did you mean 'cosine'"):
         DispersionProblem.from_points([[1.0, 0.0], [0.0, 0.0]], size=1, metric="cosin")
+    with pytest.raises(InvalidProblem, match=r"metric must be .* got \['cosine'\]"):
+        DispersionProblem.from_points([[1.0, 0.0], [0.0, 0.0]], size=1, metric=["cosine"])
     with pytest.raises(InvalidProblem, match=r"matrix of 20001 points takes 2\.98 GiB"):
         DispersionProblem.from_points(np.zeros((20_001, 1)), size=1, metric="manhattan")
