@@ -14,11 +14,13 @@ from typing import IO
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.checks import number
 from solvers.dispersion.neighbourhood import greedy_decision
 from solvers.dispersion.problem import DispersionProblem, PointDispersionProblem
 from solvers.dispersion.relaxations.semidefinite import OuterApproximation
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.files import text_appearing_whole, write_atomically
+from solvers.options import Above
 from solvers.reading import Unreadable, read_matrix, read_text
 
 PathLike = str | os.PathLike[str]
@@ -93,7 +95,7 @@ def _sizes_of(lines: list[str]) -> list[int]:
 def _numbers_of(numbered: list[tuple[int, list[str]]]) -> NDArray[np.float64]:
     """Return the numbers of lines ``i j distance`` as an array; raises `ValueError` that names the first other line."""
     try:
-        return np.array([words for _, words in numbered], dtype=np.float64)
+        return np.array([words for _, words in numbered], dtype=np.float64) if numbered else np.zeros((0, 3))
     except ValueError:
         for number, words in numbered:
             if len(words) != 3 or not all(_is_number(word) for word in words):
@@ -371,7 +373,7 @@ def to_qubo(problem: DispersionProblem, penalty: float | None = None) -> tuple[N
     Raises
     ------
     InvalidOption
-        When the penalty is not positive.
+        When the penalty is not positive and finite.
     InvalidProblem
         When there are side constraints.
     """
@@ -384,8 +386,7 @@ def to_qubo(problem: DispersionProblem, penalty: float | None = None) -> tuple[N
     if penalty is None:
         penalty = float(np.maximum(np.abs(reach - problem.costs), np.abs(problem.costs)).max()) * 1.001
         penalty = penalty if penalty > 0 else 1.0
-    if not penalty > 0:
-        raise InvalidOption(f"penalty must be positive; got {penalty}")
+    penalty = number(penalty, "penalty", Above(0), error=InvalidOption)
     q = penalty - problem.weight * problem.distances.astype(np.float64)
     q[np.arange(n), np.arange(n)] += problem.costs - 2 * m * penalty
     return q, penalty * m * m, penalty

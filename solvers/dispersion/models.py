@@ -376,6 +376,11 @@ class Penalty:
         ----------
         solution : Solution
             Of a `QuadraticProblem` that is minimised.
+
+        Raises
+        ------
+        InvalidProblem
+            When it is of another problem.
         """
         problem = solution.problem
         if not isinstance(problem, QuadraticProblem) or problem.sense != "min":

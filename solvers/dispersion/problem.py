@@ -509,9 +509,9 @@ class DispersionProblem(SelectionProblem):
     def concave_on_slice(self) -> bool:
         r"""Whether the objective is concave on :math:`1^\top s = m`: whether the distances are of negative type.
 
-        Euclidean distances are, and then every local optimum of the continuous relaxation is a global one and
-        branching starts from a strong bound. Decided by the largest eigenvalue of JHJ, J = I − 11ᵀ/n, up to rounding
-        (1e-9 of the largest distance); the bounds of the methods do not rely on it.
+        Euclidean distances are, and then every local optimum of the continuous relaxation is a global one. Decided by
+        the largest eigenvalue of JHJ, J = I − 11ᵀ/n, up to rounding (1e-9 of the largest distance); the bounds of the
+        methods do not rely on it.
         """
         means = self.distances.mean(axis=0, dtype=np.float64)
         centred = self.distances - means - means[:, None] + means.mean()
@@ -638,9 +638,10 @@ class KindDispersionProblem(SelectionProblem):
     .. math:: \max_{s \in \{0,1\}^n} \; w \sum_{i \ne j} D_{\kappa(i) \kappa(j)} \, s_i s_j - c^\top s
         \quad \text{s.t.} \quad 1^\top s = m
 
-    With :math:`\nu_a` clients of kind a chosen, which may as well be its cheapest, the objective is a function of the
-    counts alone, :math:`w (\nu^\top D \nu - \mathrm{diag}(D)^\top \nu) - \sum_a P_a(\nu_a)`, where :math:`P_a(j)` is
-    what the j cheapest clients of kind a cost: k whole numbers, however many clients there are.
+    With :math:`\nu_a` clients of kind a chosen, which without side constraints may as well be its cheapest, the
+    objective is a function of the counts alone,
+    :math:`w (\nu^\top D \nu - \mathrm{diag}(D)^\top \nu) - \sum_a P_a(\nu_a)`, where :math:`P_a(j)` is what the j
+    cheapest clients of kind a cost: k whole numbers, however many clients there are.
 
     Parameters
     ----------

@@ -1,7 +1,7 @@
 """Kernel of the level-1 RLT bound: subgradient steps on multipliers that are whole numbers.
 
-Row i of ``shares`` says what client i earns with each partner; two entries (i, j) and (j, i) always add up to twice the
-pair's value, so any entries give a bound, and moving worth from one to the other is all that a step does. See
+Row i of ``shares`` says what client i earns with each partner; two entries (i, j) and (j, i) add up to twice the pair's
+value, so any such entries give a bound, and a step moves worth from one to the other. See
 `solvers.dispersion.relaxations.rlt`.
 """
 

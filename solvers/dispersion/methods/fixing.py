@@ -517,7 +517,7 @@ def union_of_shifts(
     constant: float,
     policy: Policy,
 ) -> ClientBounds | None:
-    """Join the bounds of one shift of the diagonal after the other, from large to small, while they fix more."""
+    """Join the bounds of shifts of the diagonal, from large to small, while they fix more."""
     target = fixing.target(constant)
     unit, found, fixed = float(np.abs(diagonal).mean()), None, 0
     for k, shift in enumerate(policy.fixing_shifts):

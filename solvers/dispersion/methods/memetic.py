@@ -151,7 +151,7 @@ class Memetic:
     problem : DispersionProblem
         The problem.
     run : Run
-        Whose incumbent is the first member, its randomness, and where better selections are offered.
+        Has the incumbent, which is the first member, and the randomness; better selections are offered to it.
     population, moves : int, int or None
         As for `memetic`.
     policy : Policy

@@ -15,8 +15,7 @@ the last being the cuts of `solvers.dispersion.relaxations.cuts`. For any number
 
 because :math:`s^\top B(d) s = 0` on the slice; so, with τ no less than the largest eigenvalue of that matrix,
 :math:`c^\top t + m τ` is a bound (:math:`s^\top s = m`, whatever the sign of τ). A Cholesky factorisation certifies τ
-in floating point. The multipliers need not be optimal: a method that is stopped gives a weaker bound, never a wrong
-one.
+in floating point. The multipliers need not be optimal: a method that is stopped gives a weaker bound.
 
 Where only selections count that contain i wherever they contain j, :math:`X_{ij} = X_{jj}` is imposed. The multipliers
 of that are entries of S as well: of any sign, on the pair and on the diagonal, with :math:`S_{jj} + \sum_i (S_{ij} +

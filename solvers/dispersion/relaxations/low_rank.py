@@ -18,8 +18,8 @@ Rows :math:`a^\top s \le b` have prices, of an augmented Lagrangian too: a block
 makes, and a sweep changes them by what is used too much. Of two clients in conflict the product is 0, which has a
 multiplier of any sign, changed by sweeps as well (`solvers.dispersion.relaxations.side_prices`).
 
-Nothing here has to be exact: `solvers.dispersion.relaxations.fixing` certifies what it is given. So the work is done in
-single precision, and rows are moved in blocks, each as if the others of its block stood still.
+`solvers.dispersion.relaxations.fixing` certifies what it is given. So the work is done in single precision, and rows
+are moved in blocks, each as if the others of its block stood still.
 """
 
 from __future__ import annotations

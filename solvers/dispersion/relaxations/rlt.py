@@ -143,7 +143,7 @@ class RowRelaxation:
     def descend(self, target: float, iterations: int) -> int:
         """Take at most so many steps towards ``target``, the incumbent's value; return how many were taken.
 
-        The run is looked at between slices of them: a slice ends where a single call would go on to the same bits.
+        The run is looked at between slices of them.
         """
         patience = 20 + self.ids.size // (5 * self.m)
         chosen = np.empty(self.m, dtype=np.int64)

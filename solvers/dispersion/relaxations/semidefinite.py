@@ -18,7 +18,7 @@ programming, SIAM J. Optim. 6, 1996), with Mehrotra's corrector: the Schur compl
 elementwise multiplications of n × n matrices. 100 clients take about ten milliseconds, where a general solver takes a
 second.
 
-Nothing here has to be trusted: the multipliers go to `solvers.dispersion.relaxations.slice_form`, which certifies them.
+The multipliers go to `solvers.dispersion.relaxations.slice_form`, which certifies them.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@ r"""Side constraints of quadratic fixing: rows with prices, and conflicts with m
 See docs/mathematics/constraints.md, *Fixing by curvature*. A row :math:`a^\top s \le b` with a price
 :math:`\lambda \ge 0` adds :math:`\lambda (b - a^\top s) \ge 0`, which is linear: the form is as concave as before, and
 bounds every selection that keeps the row. Of two clients in conflict the product is 0, so that any multiple of it may
-be taken off. Any numbers bound; `solvers.dispersion.relaxations.low_rank` finds good ones.
+be taken off. `solvers.dispersion.relaxations.low_rank` finds good prices and multiples.
 """
 
 from __future__ import annotations

@@ -203,10 +203,7 @@ class SiftedRelaxation:
         return True
 
     def survivors(self, target: float, expired: Callable[[], bool]) -> Clients:
-        """Return the clients of ``rows`` that some selection worth more than ``target`` may contain.
-
-        RLT rows leave out none of the core, whose rows are all worth τ; the relaxation over all that are left does.
-        """
+        """Return the clients of ``rows`` that some selection worth more than ``target`` may contain."""
         ids = self.rows.ids
         if ids.size <= self.m + 1:
             return ids

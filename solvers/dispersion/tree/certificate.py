@@ -1,9 +1,8 @@
 """Certificates of a bound that is known: a search of few nodes, written down as it is found.
 
-A search has to find its bound; a certificate only has to reach it. So this is a search of its own, after whatever
-method: multipliers are made anew on the way down, since few large steps make a small file. It computes with the
-checker's own whole numbers and steps (a form as the checker will rebuild it, a point as it will be rounded, whom that
-fixes), so that what closes a node here closes it there.
+This is a search of its own, after any method: multipliers are made anew on the way down, since few large steps make a
+small file. It computes with the checker's own whole numbers and steps (a form as the checker will rebuild it, a point
+as it will be rounded, whom that fixes), so that what closes a node here closes it there.
 """
 
 from __future__ import annotations
@@ -305,8 +304,8 @@ class CertificateTree:
     def root(self, seconds: float = math.inf) -> float:
         """Write one node, the best tangent that so many seconds allow, and return its bound.
 
-        One multiplier for all is found at once; those of the semidefinite relaxation, cut short, would be worse. Who
-        is fixed above it is fixed for any goal that is not below the one he was fixed for.
+        With little time there is one multiplier for all. Who is fixed above it is fixed for any goal that is not below
+        the one he was fixed for.
         """
         state, before = self.start.copy(), self.goal if self.nodes else UNREACHABLE_GOAL
         if self.is_closed:

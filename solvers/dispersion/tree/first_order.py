@@ -600,7 +600,7 @@ class FirstOrderTree:
         """Return a price for each constraint, and the bound that they are multipliers of; None without a choice.
 
         In the units of the objective. What the rows' products charge at the root goes into the linear term of a
-        relaxation without them, since a bound with products is no linear function of the limits.
+        relaxation without them.
         """
         ids, ones = self.ids, self.ones
         assert self.rows is not None

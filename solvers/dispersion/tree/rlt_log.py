@@ -73,7 +73,7 @@ class RltLog:
         self.stages.append(RltMultipliers(ids, prices, core, roots, first, second, moved / factor))
 
     def certificate(self, run: Run) -> Certificate | None:
-        """State the stages with a goal below which they leave nothing; None without a stage, a decision, or time.
+        """State the stages with a goal below which they leave nothing; None without a stage that helps, or time.
 
         Parameters
         ----------

@@ -129,7 +129,7 @@ class SideRows:
         )
 
     def exchangeable(self, pairs: Clients) -> NDArray[np.bool_]:
-        """Return True of pairs (i, j) where i certainly may take j's place in all selections with j and without i."""
+        """Say of pairs (i, j) whether i certainly may take j's place in selections with j and without i."""
         i, j = pairs.T
         fine = (self.group[i] == self.group[j]) & (self.rows[:, i] <= self.rows[:, j]).all(axis=0)
         if self.conflicts is not None:

@@ -13,12 +13,14 @@ from solvers.dispersion import (
     DispersionProblem,
     read_densest_subgraph,
     read_mdplib,
+    read_qubo,
     to_qubo,
     write_cp_sat,
     write_lp,
     write_mdplib,
     write_mps,
     write_qplib,
+    write_qubo,
 )
 from tests.solvers.dispersion.cases import random_problem, uniform_problem
 
@@ -33,6 +35,11 @@ def test_mdplib_round_trip(tmp_path):
     x = np.array([1, 0, 1, 0, 0, 1, 0])
     assert again.objective(x) == pytest.approx(problem.objective(x))
     assert read_mdplib(tmp_path / "a.txt", size=5).size == 5
+
+
+def test_mdplib_round_trip_of_one_client(tmp_path):
+    write_mdplib(DispersionProblem([[0.0]], size=1), tmp_path / "a.txt")
+    assert read_mdplib(tmp_path / "a.txt").n == 1
 
 
 def test_mdplib_has_no_place_for_costs(tmp_path):
@@ -176,9 +183,16 @@ def test_qubo_minimisers_are_the_best_selections():
         assert values.min() >= feasible.min() - slack
 
 
-def test_qubo_penalty_is_checked():
-    with pytest.raises(InvalidOption, match="penalty"):
-        to_qubo(uniform_problem(5, 2), penalty=0.0)
+@pytest.mark.parametrize("penalty", [0.0, np.nan, np.inf, 2**2000, "high"])
+def test_qubo_penalty_is_checked(penalty):
+    with pytest.raises(InvalidOption, match="penalty must be finite and positive; got"):
+        to_qubo(uniform_problem(5, 2), penalty=penalty)
+
+
+def test_a_penalty_of_numpy_keeps_the_constant(tmp_path):
+    problem = uniform_problem(5, 2)
+    write_qubo(problem, tmp_path / "a.qubo", np.float64(3.0))
+    assert read_qubo(tmp_path / "a.qubo", 2).constant == to_qubo(problem, 3.0)[1] == 12.0
 
 
 @pytest.mark.parametrize(
