@@ -52,6 +52,8 @@ def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dt
         raise InvalidProblem(f"{name} must be numbers: {reason}") from error
     if array.ndim != ndim:
         raise InvalidProblem(f"{name} must have {ndim} dimension(s); got shape {array.shape}")
+    if array.dtype.kind == "i" and not np.array_equal(array, np.asarray(value)):
+        raise InvalidProblem(f"{name} must be whole numbers; got {np.asarray(value).tolist()!r:.80}")
     if array.dtype.kind == "f":
         bad = ~np.isfinite(array)
         if bad.any():

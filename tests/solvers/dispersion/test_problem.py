@@ -49,6 +49,7 @@ def _changed(i: int, j: int, value: float) -> np.ndarray:
         ({"distances": LINE, "size": 2, "weight": math.nan}, "weight must be finite and non-negative"),
         ({"distances": LINE * 1e300, "size": 2, "weight": 1e300}, "overflows"),
         ({"distances": LINE, "size": 2, "clients": [3, 1, 2, 0]}, "strictly increasing"),
+        ({"distances": LINE, "size": 2, "clients": [0.5, 1, 2, 3]}, r"clients must be whole numbers; got \[0\.5, "),
         ({"distances": "far", "size": 2}, "distances must be numbers"),
     ],
 )
