@@ -35,7 +35,7 @@ def _needed(package: str, extra: str) -> Iterator[None]:
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
-    """Return the numbers of a round by name, as in ``metrics.csv``; none that is not known."""
+    """Return the numbers of a round that are known, by name, as in ``metrics.csv``."""
     return {name: float(value) for name, value in round_row(record).items() if isinstance(value, int | float)}
 
 
@@ -76,7 +76,7 @@ class TensorBoardLogger(Logger):
 
 
 class WandbLogger(Logger):
-    """Log every round's numbers as a run of Weights & Biases; offline, as it is, until ``wandb sync``."""
+    """Log every round's numbers as a run of Weights & Biases; offline by default (``wandb sync``)."""
 
     def __init__(
         self, folder: str | Path, config: Mapping[str, Any] | None = None, name: str | None = None, **options: Any
@@ -157,7 +157,7 @@ def open_logger(text: str, folder: Path, tables: Mapping[str, Mapping[str, Any]]
     Raises
     ------
     ConfigError
-        When there is no such logger.
+        When there is no such logger, or MLflow cannot use the place.
     MissingExtraError
         When its package is not installed.
     """
@@ -177,7 +177,7 @@ def open_loggers(
 
 
 def check_loggers(texts: Iterable[str]) -> None:
-    """Raise before anything runs, as `open_logger` would; then make the places where runs side by side will meet."""
+    """Raise `ConfigError` or `MissingExtraError` for loggers that cannot be opened; make the places that they name."""
     named = [_named(text) for text in texts]
     for name, _ in named:
         if importlib.util.find_spec(name) is None:

@@ -1,8 +1,8 @@
-"""Flower as the engine: the same `Selector` in a real federation, or in a simulation on Ray.
+"""Flower as the engine: a selector in a real federation, or in a simulation on Ray.
 
-`select_with` puts a selector into one of Flower's own strategies, whose client apps stay as they are. For federations
-of this toolkit `SelectorStrategy` is the server's half, `client_app` the client's; `LocalGrid` plays both in one
-process.
+`select_with` puts a selector into one of Flower's own strategies, whose client apps say which client a node is
+(`say_partition`). For federations of this toolkit `SelectorStrategy` is the server's half, `client_app` the client's,
+and `LocalGrid` a grid of clients in one process.
 `server_app` and `experiment_client_app` make the two of a configuration file, `export_app` writes them as an app that
 ``flwr run`` starts. (Source: Beutel et al., Flower: A Friendly Federated Learning Framework, 2020.)
 """

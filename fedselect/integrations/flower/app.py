@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import tomllib
+from contextlib import suppress
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any
@@ -32,12 +33,17 @@ from fedselect.training.models import build_model, write_weights
 from fedselect.training.settings import one_thread, pick_device
 
 
+class _OutOfPatience(Exception):
+    """Raised through Flower's loop where the test loss has not fallen for as long as the experiment waits."""
+
+
 def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **options: Any) -> Path:
     """Run an experiment over a Flower grid into its run folder, or continue it where it was stopped.
 
     The folder is that of `fedselect.experiments.run`, its records with ``faults`` beside the rest. With the clients of
-    `experiment_client_app` the final model has the same bits, too, as long as each client trains alone there as here
-    (``batching = "never"``) on the same kind of machine, and nothing fails that the configuration does not make fail.
+    `experiment_client_app` the final model has the same bits where each client trains alone there as here
+    (``batching = "never"``), on the same kind of machine, clients do not lie together, no time limit ends a solve, and
+    no client fails that the configuration does not make fail.
 
     Parameters
     ----------
@@ -70,9 +76,17 @@ def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **optio
             f"training: model {experiment.training.model!r} keeps running statistics or other buffers, which no "
             "message to and from Flower's clients carries"
         )
+
+    def keep(record: dict[str, Any]) -> None:
+        folder.append(record, loop)
+        if folder.out_of_patience:
+            raise _OutOfPatience
+
     with folder.opened(loop), one_thread():
-        strategy = SelectorStrategy(loop, on_round=lambda record: folder.append(record, loop), **options)
-        strategy.run(grid, experiment.rounds)
+        strategy = SelectorStrategy(loop, on_round=keep, **options)
+        if not folder.out_of_patience:
+            with suppress(_OutOfPatience):
+                strategy.run(grid, experiment.rounds)
         if not any(record["available"] for record in folder.records):
             logging.getLogger("flwr").warning(
                 "no client took part in any round, and the model is the first one: none had said who it is within "
@@ -202,7 +216,7 @@ def export_app(experiment: Experiment, folder: str | Path) -> Path:
     Parameters
     ----------
     experiment : Experiment
-        What it runs. Options that name files are read by server and clients alike, so give them as paths that all have.
+        What it runs. Server and clients read the options that name files, so give them as paths that all have.
     folder : path-like
         New or empty directory.
 
@@ -214,7 +228,7 @@ def export_app(experiment: Experiment, folder: str | Path) -> Path:
     Raises
     ------
     ConfigError
-        When the folder holds something already, or cannot be written.
+        When the folder holds something already, or cannot be written, or two scripts have one name.
     """
     folder = Path(folder)
     project = {

@@ -21,7 +21,7 @@ from fedselect.integrations.flower.messages import DROPPED_OUT, SUPERLINK, answe
 
 
 class DroppedOut(Exception):
-    """Raised by a client that leaves the round; the server counts it as missing at once."""
+    """Raised by a client that leaves the round; the server counts it as missing."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -51,7 +51,7 @@ class LocalClient(Protocol):
 
     @property
     def client(self) -> int:
-        """Which client this is, from 0; it never changes, whatever node id Flower gives it."""
+        """Which client this is, from 0; the same for each node id that Flower gives it."""
         ...
 
     def train(self, weights: NDArray[np.float32], round: int) -> Update:
@@ -63,7 +63,7 @@ class LocalClient(Protocol):
         ...
 
     def validation_loss(self, weights: NDArray[np.float32]) -> float:
-        """The same on what the client has held out of training, for selectors that ask for that (power-of-choice)."""
+        """Mean loss on what the client has held out of training, for selectors that ask for that (power-of-choice)."""
         ...
 
 
@@ -74,7 +74,7 @@ def client_app(make: Callable[[Context], LocalClient]) -> ClientApp:
     ----------
     make : callable
         Makes the client of a node from Flower's context: ``context.node_config["partition-id"]`` is its number in a
-        simulation, and what ``--node-config`` says of a SuperNode. On Ray it is pickled and called for every message.
+        simulation, and what ``--node-config`` says of a SuperNode. It is called for every message, and pickled on Ray.
 
     Returns
     -------
@@ -121,7 +121,7 @@ _APP_RAISED, _NODE_UNAVAILABLE = 2, 5
 
 
 class LocalGrid(Grid):
-    """Nodes that are Python objects, each message answered by a call of the ``ClientApp``, in milliseconds.
+    """Nodes in this process: a message is answered by a call of the ``ClientApp``.
 
     Like real nodes they come, go, and come back under another id.
 
@@ -147,7 +147,7 @@ class LocalGrid(Grid):
             self.connect(partition)
 
     def connect(self, partition: int) -> int:
-        """Connect a node of this partition; return its id, which no node has had before."""
+        """Connect a node of this partition; return its id, a new one."""
         node = next(self._numbers)
         config = {"partition-id": partition, "num-partitions": self.partitions}
         self._contexts[node] = Context(
@@ -164,7 +164,7 @@ class LocalGrid(Grid):
 
     @property
     def run(self) -> None:
-        """There is one run, and nothing to know of it."""
+        """Nothing: there is one run."""
 
     def create_message(
         self, content: RecordDict, message_type: str, dst_node_id: int, group_id: str, ttl: float | None = None
@@ -190,7 +190,7 @@ class LocalGrid(Grid):
         return [self._replies.pop(name) for name in message_ids if name in self._replies]
 
     def send_and_receive(self, messages: Iterable[Message], *, timeout: float | None = None) -> Iterable[Message]:
-        """Push, then pull; nothing is ever late."""
+        """Push, then pull."""
         return self.pull_messages(self.push_messages(messages))
 
     def _answer(self, message: Message) -> Message:

@@ -1,4 +1,4 @@
-"""Strategies that a selector may end: Flower's own play every round that they were started with."""
+"""Strategies that a selector may end."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Messages between server and clients, as Flower carries them; the only place that knows their keys.
+"""Messages between server and clients of `fedselect.integrations.flower.SelectorStrategy`, as Flower carries them.
 
 ========  =================================================  =====================================================
 message   the server sends                                   the client answers
@@ -11,7 +11,7 @@ evaluate  as for train, and config: ``part`` where it is     metrics: ``client``
           ``validation`` and not ``training``
 ========  =================================================  =====================================================
 
-Whatever a client sends is checked here: `Refused` says what is wrong with it.
+`Refused` says what is wrong with what a client sent.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ class Fault:
     code : int or None
         Flower's code, where an error message came.
     at : str
-        When the server noticed: date and time, UTC. Two faults that differ in it alone are equal.
+        When the server noticed: date and time, UTC; it does not count when faults are compared.
     """
 
     reason: str

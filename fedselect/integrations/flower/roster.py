@@ -1,4 +1,4 @@
-"""Connected nodes, and the client that each is; who cannot say so is told at once."""
+"""Connected nodes, and the client that each is."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class Roster:
     has to wait until the SuperLink has given up its old connection. Where several unknown nodes claim one client at
     once, none is believed.
 
-    A node that is silent is set aside: no round waits for it again, and it joins when it answers. Since an answer may
+    A silent node is set aside: rounds do not wait for it again, and it joins when it answers. Since an answer may
     have been lost with its process, it is asked again after 1, 2, 4, ... up to 32 rounds, without waiting.
 
     Parameters
@@ -102,9 +102,9 @@ class Roster:
         patience : float
             Seconds to wait for them.
         silence : float
-            Seconds without any answer after which nodes that have not answered are set aside.
+            Seconds without an answer after which nodes that have not answered are set aside.
         timeout : float
-            Seconds to wait longer where nodes are connected and none of them has answered yet.
+            Seconds to wait longer where nodes are connected and none of them has said yet which client it is.
         nameless : float, optional
             Seconds to wait where every node has answered and none says which client it is; ``patience`` if left out.
 
@@ -116,8 +116,8 @@ class Roster:
         Raises
         ------
         FedselectError
-            When every node has answered and none of them says which client it is: all of the clients are connected
-            then, or ``nameless`` is over.
+            When every node has answered and none of them says which client it is: as many as there are clients, or
+            for longer than ``nameless``.
         """
         begun, faults = time.monotonic(), []
         nameless = patience if nameless is None else nameless
@@ -152,7 +152,7 @@ class Roster:
         round : int
             Round index.
         timeout : float
-            Seconds without any answer after which the new nodes that have not answered are set aside.
+            Seconds without an answer after which the new nodes that have not answered are set aside.
 
         Returns
         -------

@@ -1,4 +1,4 @@
-"""A selector in one of Flower's own strategies: it samples and weighs; everything else stays the strategy's."""
+"""A selector in one of Flower's own strategies, where it samples and weighs."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ IDENTITY = "partition-id"
 
 
 def say_partition(message: Message, context: Context, call_next: Callable[[Message, Context], Message]) -> Message:
-    """Add the ``partition-id`` of the node's configuration to the metrics of every answer: a mod of Flower.
+    """Add the ``partition-id`` of the node's configuration, where it has one, to answers' metrics: a mod of Flower.
 
-    ``ClientApp(mods=[say_partition])`` is all that a client app needs for `select_with`.
+    ``ClientApp(mods=[say_partition])`` says `select_with` which client a node is.
     """
     reply = call_next(message, context)
     if not reply.has_error() and IDENTITY in context.node_config:
@@ -98,8 +98,9 @@ def select_with(
     Raises
     ------
     ConfigError
-        At once, when ``clients`` is no number of clients or ``patience`` no number of seconds; in a round, when the
-        selector asks for something that Flower's clients do not send (durations on a clock, say).
+        At once, when ``clients`` is no number of clients, ``patience`` no number of seconds, or ``weights`` another
+        word; in a round, when the selector asks for something that Flower's clients do not send (durations on a clock,
+        say), a client does not answer with a loss that is asked for, or a weight to apply is negative.
     FedselectError
         In a round, when no node says which client it is.
     """

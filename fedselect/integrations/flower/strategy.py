@@ -40,18 +40,19 @@ class SelectorStrategy(Ending):
     r"""Drive a `Server`, and so any selector, over a Flower grid.
 
     Available is who is connected and, where the server's availability model has a say, there by it too. The
-    updates are summed in client order with the selection's absolute weights, so that arrival changes no bit. Every
-    selected client ends as returned, failed (it reported an error, or its answer was refused) or missing (silence, an
-    error that the SuperLink made in its name, or `DroppedOut`). The server's dropout model plays no part but on a
-    clock: clients that are to drop out do so themselves. A round in which no client is there, selected or back passes,
-    and the model stays.
+    updates are summed in client order with the selection's absolute weights, or combined by another server rule;
+    the order in which they come does not matter. A selected client ends as returned, failed (it reported an error, or its answer was
+    refused) or missing (silence, an error that the SuperLink made in its name, `DroppedOut`, or too late on a clock).
+    The server's dropout model plays no part but on a clock: clients that are to drop out do so themselves. A round in
+    which no client is there, selected or back passes; what the model then does is the server rule's, and by most it
+    stays.
 
-    Drive it by `run`. The model is the server's throughout; Flower's ``initial_arrays`` are only what it logs.
+    Drive it by `run`. The model is the server's throughout, and not Flower's ``initial_arrays``.
 
     Parameters
     ----------
     server : Server
-        Selector, model, weights; its state, checkpointed after a round, is all that the next round depends on.
+        Selector, model, weights; its state after a round is what to continue from.
     on_round : callable, optional
         Called after every round with its record: the line of a run folder
         (`fedselect.rounds.engine.round_record`), as ``faults`` who failed, why and when, and as
@@ -59,8 +60,8 @@ class SelectorStrategy(Ending):
     timeout : float
         Seconds to wait for the answers to a set of messages.
     identity_timeout : float
-        Seconds without any answer after which nodes that have not said who they are are set aside (``patience``, if
-        that is longer, before the first round). No round waits for such a node again; it joins when it answers.
+        Seconds without an answer after which nodes that have not said who they are are set aside (``patience``, if
+        that is longer, before the first round). Rounds do not wait for such a node again; it joins when it answers.
     patience : float
         Seconds to wait for all clients to connect before the first round that is played, and for one of them before
         any other; ``timeout`` longer where nodes are connected and none of them has said yet who it is.
@@ -68,7 +69,7 @@ class SelectorStrategy(Ending):
         Whether all connected clients are asked for the loss of the new model on what they hold out of training
         (`LocalClient.validation_loss`), in the rounds of ``settings.evaluate_every`` and after the last. The record's
         metrics then have ``validation_loss``, the mean weighted by the clients' samples; who does not answer is a
-        fault and left out. A `FedAvg`, which has the clients' data, knows it without asking.
+        fault and left out.
     """
 
     def __init__(
@@ -100,7 +101,7 @@ class SelectorStrategy(Ending):
         Raises
         ------
         FedselectError
-            When the selector raises one.
+            When the selector raises one, or no node says which client it is.
         """
         self._last = rounds - 1
         todo = max(rounds - self.server.round, 0)
@@ -172,7 +173,7 @@ class SelectorStrategy(Ending):
         return None
 
     def summary(self) -> None:
-        """Log nothing; the run folder says what the run is of."""
+        """Log nothing."""
 
     # -- the round, piece by piece -------------------------------------------------------------------------------
 

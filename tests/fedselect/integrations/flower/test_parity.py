@@ -174,6 +174,18 @@ def test_a_stopped_server_continues_to_the_same_bits(experiment, tmp_path):
     assert run_on(Stopped(0), experiment, tmp_path / "flower") == folder  # finished: nothing is played
 
 
+def test_patience_ends_a_run_over_flower_too(experiment, tmp_path):
+    """At the same round as the loop; a server that is stopped before it has finished plays no more."""
+    training = replace(experiment.training, learning_rate=1000.0)
+    experiment = replace(experiment, patience=2, training=training)
+    own = run(experiment, tmp_path / "own", plots=False)
+    flower = run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower")
+    assert len(read_records(own)) < experiment.rounds
+    assert same(own, flower)
+    (flower / "summary.json").unlink()
+    assert same(own, run_on(LocalGrid(experiment_client_app(experiment), 12), experiment, tmp_path / "flower"))
+
+
 def test_a_run_without_any_client_says_so(experiment, tmp_path, caplog, monkeypatch):
     log = logging.getLogger("flwr")  # its messages do not reach the root, and what ran before may have made it quiet
     monkeypatch.setattr(log, "disabled", False)
