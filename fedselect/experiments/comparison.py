@@ -47,7 +47,7 @@ class Comparison:
     folders : dict of str to list of pathlib.Path
         Run folders of each label, one per seed, in the order of ``seeds``.
     seeds : tuple of int
-        Seeds; under one seed every variant met the same availability.
+        Seeds of the runs.
     found_finished : int
         How many of the runs were there already.
     continued : tuple of str
@@ -163,7 +163,7 @@ def summary_table(
 
 
 def by_task(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
-    """Return each task and its rows without the column; the whole table, under no name, where there is but one."""
+    """Return each task and its rows without the column; the whole table, under an empty name, where there is one."""
     if "task" not in table:
         return [("", table)]
     return [(str(task), rows.drop(columns="task")) for task, rows in table.groupby("task", sort=False)]
@@ -172,8 +172,8 @@ def by_task(table: pd.DataFrame) -> list[tuple[str, pd.DataFrame]]:
 def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.DataFrame:
     """Return the mean difference of each label from a reference over the seeds that both have, with 95 % intervals.
 
-    Under one seed all variants met the same availability, batches and initial model, so that what they share is taken
-    out of a difference.
+    What variants share under a seed (availability, batches and initial model, where these do not depend on what is
+    swept or selected) is taken out of a difference.
 
     Parameters
     ----------
@@ -234,7 +234,7 @@ def swept_selectors(labels: Iterable[str]) -> dict[str, list[str]]:
 
 
 def choice_table(means: pd.DataFrame) -> pd.DataFrame:
-    """Choose each selector's value: that of the least validation loss or, where not all runs have one, test loss.
+    """Choose each selector's value: that of the least validation loss or, where a label has none, test loss.
 
     Parameters
     ----------
@@ -350,7 +350,7 @@ class MedianTime(NamedTuple):
     median, low, high : float
         Seconds; infinite where it was not reached before the run ended.
     coverage : float
-        Probability that the interval holds the median of all seeds, whatever the distribution.
+        Least probability that the interval holds the median of all seeds, whatever the distribution.
     reached, runs : int
         Runs that reached the target, and all.
     """
@@ -375,8 +375,9 @@ def median_time(times: ArrayLike, level: float = 0.95) -> MedianTime:
     """Estimate the median of times to a target over seeds.
 
     The interval is between two order statistics, k-th from below and from above, so that it needs no distribution and
-    holds with censored times: its coverage is 1 − 2 P(Bin(n, ½) < k). The largest k that covers ``level`` is taken;
-    with fewer than 6 runs none does, and the interval is the range, with the coverage that it has (0.9375 for 5 runs).
+    holds with censored times: its coverage is 1 − 2 P(Bin(n, ½) < k). The largest k that covers ``level`` is taken.
+    Where none does, as for 0.95 and fewer than 6 runs, the interval is the range, with the coverage that it has (0.9375
+    for 5 runs).
 
     Parameters
     ----------
@@ -426,7 +427,7 @@ def compare(
     strict: bool = False,
     callbacks: RunCallbacks | None = None,
 ) -> Comparison:
-    """Run every selector under every seed; finished runs are not repeated, interrupted ones continue.
+    """Run selectors under the same seeds; finished runs are not repeated, interrupted ones continue.
 
     Beside the run folders stands ``comparison.json``, which names the selectors as they are labelled here.
 
@@ -449,9 +450,11 @@ def compare(
     Raises
     ------
     ConfigError
-        When there is nothing to compare, or a configuration is not accepted; nothing is run then.
+        When there is nothing to compare, seeds repeat, or a configuration is not accepted (nothing is run then); or
+        when one of the runs cannot be built.
     RunError
-        When a folder holds a run that is refused; nothing is run then.
+        When a folder holds a run that is refused (nothing is run then), cannot be written, or another process is at
+        work in it.
     """
     if isinstance(seeds, int) or not isinstance(seeds, Iterable):
         raise ConfigError(f"seeds are a sequence, as in range(3) or [0, 1, 2]; got {seeds!r}")
@@ -504,7 +507,7 @@ def read_manifest(folder: Path) -> dict[str, Any]:
     Raises
     ------
     RunError
-        When it cannot be read.
+        When it cannot be read, or does not say its format.
     """
     path = folder / _MANIFEST
     if not path.exists():
@@ -545,12 +548,13 @@ def sweep(
     Returns
     -------
     dict of str to Choice or Experiment
-        By labels like ``fedgs alpha=0.5``. A variant that no axis concerns is there once, under its own label.
+        By labels like ``fedgs alpha=0.5``. A variant that no axis concerns keeps its label.
 
     Raises
     ------
     ConfigError
-        When a key concerns nothing, a value is not accepted, or one option is swept twice.
+        When a key concerns nothing, has no values or one twice, a value is not accepted, or one option is swept by two
+        keys.
     """
     concerned = {key: _concerned(key, variants) for key in axes}
     for key, values in axes.items():

@@ -69,17 +69,17 @@ class Experiment:
     rounds : int
         Number of rounds.
     seed : int
-        Seed of everything but the data, which have their own (``data.seed``).
+        Seed of the run; data have their own (``data.seed``).
     clients_per_round : int
         Clients that a round chooses, m.
     time_limit : float
         Seconds a selector may take for one decision (FedGS's τ_max is 5).
     patience : int, optional
         The run ends, and is finished, once the test loss has not fallen below its least value in so many evaluations;
-        ``rounds`` are the most that are played. All rounds are played if left out.
+        ``rounds`` are the most that are played.
     checkpoint_every : int
-        Rounds between checkpoints: what a kill can cost. It changes no result, and may differ when a run continues.
-        More than 1 pays where a checkpoint is large (stored updates of many clients).
+        Rounds between checkpoints: what a kill can cost. It may differ when a run continues. More than 1 pays where a
+        checkpoint is large (stored updates of many clients).
     load : tuple of str
         Plugins: scripts (absolute paths) and modules that `fedselect.plugins.load_plugins` takes; they are loaded by
         `read_config`, or by the code that makes the experiment.
@@ -179,8 +179,8 @@ class Experiment:
         place : callable
             How paths of files are written.
         defaults : bool
-            Whether options that were left out are written with their defaults; all but those of paths, which are
-            looked up in the working directory.
+            Whether options that were left out are written with their defaults, where TOML can state these and they are
+            no paths.
         """
         head = {key: value for key in _HEAD if (value := getattr(self, key)) is not None}
         if self.load:
@@ -214,7 +214,7 @@ class Experiment:
 
     @classmethod
     def from_tables(cls, tables: Mapping[str, Any]) -> Experiment:
-        """Build from nested tables; raises `ConfigError` for anything unknown or out of range."""
+        """Build from nested tables; raises `ConfigError` for an unknown key, and a value that is not accepted."""
         _known("the configuration", tables, ("experiment", "training", *_CHOSEN))
         head = _table("experiment", tables)
         _known("experiment", head, (*_HEAD, "load"))
@@ -234,7 +234,7 @@ class Experiment:
 
     @property
     def digest(self) -> str:
-        """Eight hexadecimal digits of everything that decides the results, except name and seed."""
+        """Eight hexadecimal digits of the configuration but for name, seed and what changes no result."""
         tables = self.tables(placed, defaults=True)
         for key in ("name", "seed", "checkpoint_every", "load"):  # what is loaded counts by what it says
             tables["experiment"].pop(key, None)
@@ -256,11 +256,11 @@ def read_config(
         ``section.key=value`` texts that replace or add single values, ``compare.LABEL.key=value`` those of a variant;
         the value is read as TOML, or as text; without one, ``section.key=``, the file's is left out.
     load : iterable of str
-        More plugins to load; the file's are looked up beside it, these in the current folder. None loads nothing:
-        for a configuration of components that are registered already.
+        More plugins to load; the file's are looked up beside it, these in the current folder. With None nothing is
+        loaded, the file's neither: for components that are registered already.
     trusted : bool
-        Whether the plugins that the file names are loaded, which executes them. A command that only reads does not: the
-        file may then name only those that are in ``load``.
+        Whether the plugins that the file names are loaded, which executes them. If not, those that it names must be in
+        ``load``.
 
     Relative paths of files (see `fedselect.options.names_file`) start at the configuration's folder where it names
     them, and at the working directory where an override does.
@@ -464,7 +464,7 @@ class Key:
 
 
 def configuration_keys() -> list[Key]:
-    """Return every key of ``[experiment]``, ``[training]`` and the sections that choose by name, from docstrings."""
+    """Return the keys of ``[experiment]``, ``[clock]`` and ``[training]``, and those that choose by name."""
     head, training, choices = [], [], []
     for name, kind, meaning in _attributes(Experiment):
         default = _default(Experiment, name)
@@ -500,7 +500,7 @@ def _clock_keys() -> list[Key]:
 
 
 def starting_file(name: str = "first") -> str:
-    """Write a TOML file that runs: some values given, every other key with its meaning and default in a comment."""
+    """Write a TOML file that runs: some values given, other keys with meanings and defaults in comments."""
     values = _STARTING | {"experiment.name": name}
     sections: dict[str, list[str]] = {}
     for key in configuration_keys():

@@ -1,4 +1,4 @@
-"""Pictures of runs and comparisons; each function returns a Matplotlib figure and touches no global state."""
+"""Pictures of runs and comparisons, as Matplotlib figures."""
 
 from __future__ import annotations
 
@@ -144,7 +144,7 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each of those that every run measured (`known_curves`).
+        A panel for each curve that all runs measured (`known_curves`).
     """
     known = known_curves(runs)
     figure, axes = _figure(_WIDTH, 3.8, columns=max(len(known), 1))
@@ -185,7 +185,7 @@ def sweep_figure(means: pd.DataFrame) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A row of panels for each measure, a column for each key, and a line for each value of everything else.
+        A row of panels for each measure, a column for each key, and a line for each value of the other keys.
     """
     rows = means.set_index("selector")
     swept = swept_values(rows.index)
@@ -252,7 +252,7 @@ _OF_CLIENTS = ["mean", "min", "max", "worst tenth", "gini"]
 
 
 def known_curves(runs: Mapping[str, Sequence[pd.DataFrame]]) -> list[str]:
-    """Return those curves that every run measured: a regression has no accuracy, few hold samples out to validate."""
+    """Return those curves that all runs measured: a regression has no accuracy, few hold samples out to validate."""
     tables = [each for seeds in runs.values() for each in seeds]
     names = ("loss", "accuracy", "validation_loss")
     return [name for name in names if all(name in each and each[name].notna().any() for each in tables)]
@@ -272,7 +272,7 @@ def panels_figure(
     banded: Sequence[str] = (),
     sharey: bool = True,
 ) -> Figure:
-    """Draw any curve over rounds, mean over seeds, one panel per setting.
+    """Draw curves over rounds, mean over seeds, one panel per setting.
 
     Parameters
     ----------
@@ -332,7 +332,7 @@ def success_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cl
 
 
 def gap_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
-    """Draw the certified gap of every decision against its seconds.
+    """Draw the gaps of decisions, as far as they are known, against the seconds that these took.
 
     Parameters
     ----------
@@ -519,7 +519,7 @@ class Raster:
         return cls(order, states[order], weights[order])
 
     def shared(self, shown: str) -> str:
-        """Return a sentence on what a cell stands for, where that is not one client in one round; else nothing."""
+        """Return a sentence on what a cell stands for, where that is not one client in one round; else an empty one."""
         parts = [
             f"{-(-length // most)} of the {length} {things}"
             for length, most, things in zip(

@@ -1,4 +1,4 @@
-"""Run folders: claimed, written round by round, killed at any moment and resumed to the same bits, finished."""
+"""Run folders: claimed, written round by round, resumed at the last checkpoint, finished."""
 
 from __future__ import annotations
 
@@ -82,7 +82,7 @@ def encoded(state: dict[str, Any]) -> tuple[str, dict[str, Any]]:
 
 
 def load_checkpoint(path: Path) -> dict[str, Any]:
-    """Read what `save_checkpoint` wrote; raises `RunError` for anything else."""
+    """Read what `save_checkpoint` wrote; raises `RunError` where that is not there, or damaged."""
     try:
         arrays = read_arrays(path)
         tree = parse_json(str(arrays.pop("tree", "")))
@@ -118,7 +118,7 @@ def run_folder(experiment: Experiment, out: str | Path) -> Path:
 
 
 class RunFolder:
-    """A folder that holds one run, whichever engine plays it: claimed, continued, written round by round, finished.
+    """A folder that holds one run, of our loop or over Flower: claimed, continued, written round by round, finished.
 
     Parameters
     ----------
@@ -160,7 +160,7 @@ class RunFolder:
         raise AssertionError("numbers do not end")
 
     def difference(self) -> tuple[str, str]:
-        """Say for what the run in the folder is refused, and what else has changed; both empty where nothing has."""
+        """Say for what the run in the folder is refused or, where it is not, what has changed; empty texts if nothing."""
         if not (self.path / "config.toml").exists():
             return "", ""
         before = read_origin(self.path)
@@ -196,7 +196,7 @@ class RunFolder:
 
     @property
     def finished(self) -> bool:
-        """Whether the run has ended; nothing is left to do then."""
+        """Whether the run has ended."""
         return (self.path / "summary.json").exists()
 
     @property

@@ -1,8 +1,8 @@
 """Provenance of a run: versions and commit, plugins' code, processor, and the files that its configuration names.
 
-A run folder is named by its configuration. What the configuration only *names* may change while the name stays. Other
-files make another run: a folder whose run had them is refused. Other code, versions or processors make the same run as
-far as anybody can tell without repeating it: they are said in a warning, and kept in the folder.
+A run folder is named by its configuration. What the configuration only *names* may change while the name stays. A
+folder whose run had other files is refused. Other code and versions, and of a stopped run another processor, are said
+in a warning, and kept in the folder.
 """
 
 from __future__ import annotations
@@ -79,15 +79,12 @@ class Origin:
     changes: tuple[str, ...] = ()
 
     def difference(self, before: Origin) -> str:
-        """Say which file has changed since ``before``; empty where none has."""
+        """Say of a file that has changed since ``before``; empty where none has."""
         changed = [path for path, digest in self.files.items() if before.files.get(path) != digest]
         return f"{changed[0]} has changed since" if changed else ""
 
     def changed_since(self, before: Origin, finished: bool) -> str:
-        """Say which code, versions or processor have changed since ``before``; empty where none has.
-
-        A finished run of another processor is the same run, to rounding; a stopped one does not go on to the same bits.
-        """
+        """Say which code and versions, and of a stopped run which processor, were others before; empty where none."""
         said = [
             f"the code of {what} has changed since" if what in before.code else f"it was made without {what}"
             for what, of in self.code.items()
@@ -193,8 +190,8 @@ def code_digest(builder: Any) -> str:
 def file_digest(path: str | Path) -> str:
     """Return sixteen hexadecimal digits of the content of a file or a folder; ``"missing"`` where there is none.
 
-    Names of a folder's files count, its own name and times do not. A file that cannot be read counts as missing: the
-    code that needs it says so.
+    Names of a folder's files count, its own name and times do not. Of a file above 256 MiB its size and its two ends
+    count, of a folder with more than 5 000 files their names and sizes. What cannot be read is ``"missing"``, too.
 
     Raises
     ------

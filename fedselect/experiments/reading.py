@@ -1,4 +1,4 @@
-"""Run folders read: what is received is checked before anything is made of it, and needs no component of the run."""
+"""Run folders read, and checked: they may be received ones, of selectors that are not registered here."""
 
 from __future__ import annotations
 
@@ -141,7 +141,7 @@ def read_summary(folder: str | Path) -> dict[str, Any]:
 
 @dataclass(frozen=True, eq=False)
 class RecordedRun:
-    """Content of a run folder so far, read and checked; its selector need not be registered here.
+    """Content of a run folder so far, read and checked.
 
     Attributes
     ----------

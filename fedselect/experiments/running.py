@@ -32,7 +32,7 @@ _STATE = ("state_dict", "load_state_dict")
 
 
 def build_scenario(experiment: Experiment, federation: Federation | None = None) -> Scenario:
-    """Build the setting of an experiment: clients, availability and dropout; it needs no PyTorch.
+    """Build the setting of an experiment: clients, availability, dropout and clock.
 
     Parameters
     ----------
@@ -103,8 +103,8 @@ def run(
     The folder holds ``config.toml`` (resolved), ``origin.json`` (provenance: versions, commit, digests of the plugins'
     code and of files), ``rounds.jsonl`` (one line per round, written as it ends), ``checkpoint.npz`` and, once
     finished, ``metrics.csv``, ``clients.csv``, ``client_rounds.csv``, ``model.pt`` (the final model's ``state_dict``,
-    for ``torch.load``), ``summary.json`` and ``plots/``. A finished run is not repeated; one of another configuration
-    or other files is never taken for this one, and one of other code or versions with a warning.
+    for ``torch.load``), ``summary.json`` and ``plots/``. A finished run is not repeated; one of other code or versions
+    counts, with a warning, and one of other files is refused.
 
     Parameters
     ----------
@@ -193,7 +193,7 @@ def run_all(
 
     They go through joblib, and so to a cluster where one is: ``with carried_by("ray"): run_all(experiments, out, 64)``,
     or ``with joblib.parallel_config("dask")`` behind a ``dask.distributed.Client``. ``out`` must be a directory that
-    all machines share.
+    its machines share.
 
     Parameters
     ----------
@@ -202,8 +202,8 @@ def run_all(
     out : path-like
         Directory below which the run folders are made.
     jobs : int
-        Runs side by side, each in a process of its own; -1 for as many as there are processors. The number changes
-        nothing in the results (but a busy machine solves less within a time limit).
+        Runs side by side, in processes of their own where there are two or more; -1 for as many as there are
+        processors. Results depend on it where the clock decides: by a time limit, or ``batching = "timed"``.
     progress : callable, optional
         Called about twice a second with (rounds done, rounds in all), from a thread of its own.
     plots : bool
@@ -212,7 +212,7 @@ def run_all(
     fresh, strict : bool
         As for `fedselect.experiments.run`.
     callbacks : callable, optional
-        Called with the path and the experiment of every run that is not finished yet, in the process that plays it;
+        Called with the path and the experiment of each run that is not finished yet, in the process that plays it;
         returns its callbacks.
 
     Returns
@@ -223,9 +223,11 @@ def run_all(
     Raises
     ------
     ConfigError
-        When ``jobs`` is neither positive nor -1, or a plugin's component cannot be sent to a worker; nothing is run.
+        When ``jobs`` is neither positive nor -1, or a plugin's component cannot be sent to a worker (nothing is run
+        then); or when one of the runs cannot be built.
     RunError
-        When a folder holds a run that is refused; nothing is run.
+        When a folder holds a run that is refused (nothing is run then), cannot be written, or another process is at
+        work in it.
     """
     from solvers.benchmark.jobs import JobRunner
 
@@ -258,13 +260,13 @@ def carried_by(backend: str | None) -> Iterator[None]:
     Parameters
     ----------
     backend : str or None
-        ``"ray"``: the cluster that ``RAY_ADDRESS`` names, or a Ray of this machine, with at least two ``jobs``; or any
-        backend that joblib knows. None changes nothing.
+        ``"ray"``: the cluster that ``RAY_ADDRESS`` names, or a Ray of this machine, with at least two ``jobs``; or a
+        backend that joblib knows. With None the block runs as without it.
 
     Raises
     ------
     ConfigError
-        When joblib does not know the backend, or nothing answers at ``RAY_ADDRESS``.
+        When joblib cannot use the backend, or nothing answers at ``RAY_ADDRESS``.
     MissingExtraError
         When Ray is not installed.
     """

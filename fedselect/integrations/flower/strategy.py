@@ -40,11 +40,11 @@ class SelectorStrategy(Ending):
     r"""Drive a `Server`, and so any selector, over a Flower grid.
 
     Available is who is connected and, where the server's availability model has a say, there by it too. The
-    updates are summed in client order with the selection's absolute weights, or combined by another server rule;
-    the order in which they come does not matter. A selected client ends as returned, failed (it reported an error, or its answer was
-    refused) or missing (silence, an error that the SuperLink made in its name, `DroppedOut`, or too late on a clock).
-    The server's dropout model plays no part but on a clock: clients that are to drop out do so themselves. A round in
-    which no client is there, selected or back passes; what the model then does is the server rule's, and by most it
+    updates are summed in client order with the selection's absolute weights, or combined by another server rule; the
+    order in which they come does not matter. A selected client ends as returned, failed (it reported an error, or its
+    answer was refused) or missing (silence, an error that the SuperLink made in its name, `DroppedOut`, or too late on
+    a clock). The server's dropout model plays a part on a clock; elsewhere clients that are to drop out do so
+    themselves. A round in which no client is there, selected or back passes, and with most server rules the model
     stays.
 
     Drive it by `run`. The model is the server's throughout, and not Flower's ``initial_arrays``.
