@@ -92,11 +92,11 @@ def bench(
     out: Annotated[Path, typer.Option(help="Folder of the benchmark; the same command continues it.")] = Path("bench"),
     format: Format = "text",
 ) -> None:
-    """Compare solver methods: methods x instances x seeds x time limits, every answer checked.
+    """Compare solver methods: methods x instances x seeds x time limits, with answers checked.
 
-    Exit code 0: no row went wrong; 2: the command is not accepted; 3: the benchmark is finished, but some row
-    crashed, hung, raised an error or is invalid, or every row is refused or lacks its method's package; 130:
-    interrupted, the same command continues.
+    Exit code 0: no row went wrong; 2: the command is not accepted; 3: the benchmark is finished, but some row crashed,
+    hung, raised an error or is invalid, or all are refused or lack their method's package; 130: interrupted, the same
+    command continues.
     """
     from fedselect.reports.suites import publish as publish_run
     from solvers.benchmark import run_benchmark

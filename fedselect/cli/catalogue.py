@@ -1,4 +1,4 @@
-"""Command list: the catalogue of everything that is chosen by name."""
+"""Command list: the catalogue of what is chosen by name."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def list_(
     load: Load = [],  # noqa: B006  (typer copies defaults)
     format: Format = "text",
 ) -> None:
-    """Show all that is chosen by name: selectors, data sets, models, server rules, measures, solver methods, ..."""
+    """Show what is chosen by name: selectors, data sets, models, server rules, measures, solver methods, ..."""
     if load:
         from fedselect.plugins import load_plugins
 

@@ -49,11 +49,11 @@ Threads = Annotated[int | None, typer.Option(help="Threads, of a method that has
 
 
 class Ended(SystemExit):
-    """Exit code of a command that has printed everything."""
+    """Exit code of a command that has printed what there is to say."""
 
 
 def check_writable(path: Path) -> None:
-    """Raise `ConfigError` before any work is done where a file could not be written afterwards."""
+    """Raise `ConfigError` where a file could not be written once the work is done."""
     if path.is_dir():
         raise ConfigError(f"cannot write {path}: it is a folder; give the name of a file")
     if not path.parent.is_dir():
@@ -63,7 +63,7 @@ def check_writable(path: Path) -> None:
 
 
 def check_no_link(folder: Path) -> None:
-    """Raise `ConfigError` where a link stands in place of a folder that no option has named: it may lead anywhere."""
+    """Raise `ConfigError` where a link stands in place of a folder that is written to by default."""
     if folder.is_symlink():
         raise ConfigError(f"{folder} is a link, which is not followed: say where to write, or remove it")
 

@@ -195,8 +195,8 @@ def compare(
 ) -> None:
     """Run several selectors under the same seeds and write a report with tables and pictures.
 
-    selector.key=value, set or swept, is for every selector compared that has this option; compare.LABEL.key=value for
-    one variant; a key of any other section for all of them.
+    selector.key=value, set or swept, is for the selectors compared that have this option; compare.LABEL.key=value for
+    one variant; a key of another section for all of them.
     """
     if backend is not None and jobs in (0, 1):
         raise ConfigError(f"--backend {backend} carries two jobs or more, and one runs here; give --jobs 2, say")

@@ -37,7 +37,7 @@ def pages() -> dict[str, Path]:
 
 
 def plain(text: str) -> str:
-    """Return a page's text without what only its build needs: front matter, hidden cells, directives' marks."""
+    """Return a page's text without what its build needs: front matter, hidden cells, directives' marks."""
     text = re.sub(r"\A---\n.*?\n---\n", "", text, flags=re.DOTALL)
     text = re.sub(r"```\{code-cell\} python\n:tags: \[remove-(?:cell|input)\]\n.*?```\n*", "", text, flags=re.DOTALL)
     text = re.sub(r"^```\{code-cell\} python\n((?::.*\n)*)\n?", "```python\n", text, flags=re.MULTILINE)
@@ -56,7 +56,7 @@ def docs(
         str | None, typer.Argument(help="Name of a page, or a word to look for; the list of pages if left out.")
     ] = None,
 ) -> None:
-    """Print a how-to page, or the list of them; they are installed with the package, and need no network."""
+    """Print a how-to page, or the list of them; they are installed with the package."""
     known = pages()
     if page is None:
         for name, path in known.items():

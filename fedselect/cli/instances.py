@@ -122,14 +122,13 @@ def submit(
     check: Annotated[bool, typer.Option("--check", help="Judge the file, as is done without it.", hidden=True)] = True,
     format: Format = "text",
 ) -> None:
-    """Judge a better decision, bound or proof for an instance of the library, whoever made it.
+    """Judge a better decision, bound or proof for an instance of the library.
 
-    The decision is evaluated again, and the certificate read by code that runs no search; nothing in the file is
-    trusted. Nothing is entered: what is better enters the ledger by a change to the repository that
-    includes the file.
+    The decision is evaluated again, and the certificate checked. What is better enters the ledger by a change to the
+    repository that includes the file.
 
-    Exit codes: 0 better than what the ledger has; 2 no such file, or about no instance of the library; 3 refused;
-    4 sound, but no better.
+    Exit codes: 0 better than what the ledger has; 2 no such file, or about no instance of the library; 3 refused; 4
+    sound, but no better.
     """
     name, verdict = instances.submit(file)
     if format == "json":
@@ -160,8 +159,8 @@ def export(
 ) -> None:
     """Write one instance in a format of other tools; the file's ending says which.
 
-    Every problem can be written as .npz, which this package reads back; the other formats take a DispersionProblem or
-    a PointDispersionProblem.
+    A problem of any family can be written as .npz; the other formats take a DispersionProblem or a
+    PointDispersionProblem.
     HiGHS and CBC take no quadratic objective of binaries: give them a --formulation. A linear .mps minimises minus the
     objective.
     """
@@ -237,8 +236,8 @@ def record(
 ) -> None:
     """Record the selection problems of some rounds of an experiment, or an instance of the library once more.
 
-    Exit code 4 says that an instance of the library came out with other bits than the shipped one's: another machine
-    or other versions of the libraries beneath round differently, most of all where clients train.
+    Exit code 4 says that an instance of the library came out with other bits than the shipped one's, as another machine
+    or other versions of the libraries beneath may round differently.
     """
     written = []
     if what.endswith(".toml"):
@@ -292,7 +291,7 @@ def fetch(
 ) -> None:
     """Bring instances of the maximum diversity library (MDPLIB) into a folder, after checking that each one parses.
 
-    They have distances alone: no costs.
+    They have distances, without costs.
     """
     from fedselect.recording import fetch_mdplib
 

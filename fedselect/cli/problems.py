@@ -182,7 +182,7 @@ _OPEN = "MDPLIB .txt, TSPLIB .tsp, points or distances .npy or .csv, a graph .da
 def matched(texts: Sequence[str], family: str | None = None) -> list[str]:
     """Expand arguments, each result once: one with ``*``, ``?`` or ``[`` the files, or the library's names, it matches.
 
-    Of the library's, those of a ``family`` alone where one is given.
+    Of the library's, those of a ``family`` where one is given.
     """
     found: list[str] = []
     for text in texts:
@@ -209,7 +209,7 @@ def complete_family(incomplete: str) -> list[str]:
 
 
 def complete_method(ctx: typer.Context, incomplete: str) -> list[str]:
-    """Complete methods for the instance on the command line, or all where there is none."""
+    """Complete methods for the instance on the command line, or for the families where there is none."""
     given = ctx.params.get("instance") or []
     words = [*([given] if isinstance(given, str) else given), *ctx.args]  # an unfinished line's are in the latter
     names = [word for word in words if word in instances.names()]

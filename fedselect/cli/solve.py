@@ -147,9 +147,9 @@ def solve(
 
     Exit codes: 0 a decision was found (with --require-proof: and proved optimal); 2 bad input; 3 the problem is proved
     infeasible; 4 not proved, and --require-proof was given, or --require-certificate and the certificate proves less;
-    5 nothing was found; 130 interrupted, with what was found so far printed all the same. With --target: 0 a
-    decision is as good; 3 proved that none is; 4 not decided. Of several instances, the largest of their codes, but 2
-    where one cannot be read.
+    5 nothing was found; 130 interrupted, with what was found so far printed. With --target: 0 a decision is as good; 3
+    proved that none is; 4 not decided. Of several instances, the largest of their codes, but 2 where one cannot be
+    read.
     """
     if load:
         load_plugins(load)
@@ -446,10 +446,10 @@ def verify(
     everything: Annotated[bool, typer.Option("--all", help="All certificates of the library.")] = False,
     format: Format = "text",
 ) -> None:
-    """Check certificates with exact arithmetic, apart from all searches, and print what each proves.
+    """Check certificates with exact arithmetic, apart from the searches, and print what each proves.
 
-    Exit codes: 0 every certificate proves what it claims; 2 bad input (no such file, or no problem to check against);
-    3 at least one was refused, with the reason printed. solvers/certificates/check_certificate.py does the same in one
+    Exit codes: 0 the certificates prove what they claim; 2 bad input (no such file, or no problem to check against); 3
+    at least one was refused, with the reason printed. solvers/certificates/check_certificate.py does the same in one
     file of Python's standard library, to be mailed with problem and certificate.
     """
     given = list(files or [])
@@ -498,7 +498,7 @@ def _verdict(text: str, about: Problem | None) -> Verdict:
 
 
 def warm_up() -> None:
-    """Compile every kernel once for this machine, so that nothing run after it has to."""
+    """Compile the kernels for this machine and keep them, so that what runs later need not."""
     from solvers.dispersion import kernels
 
     began = time.perf_counter()

@@ -123,8 +123,8 @@ def convert(
 ) -> None:
     """Convert published traces to intervals in seconds, or FedScale's devices to a table; clients are numbered anew.
 
-    Clients that have an interval (devices: that are listed) are numbered from 0 in the order of their ids. Of
-    pickles only containers, numbers and texts are read: nothing in them runs.
+    Clients that have an interval (devices: that are listed) are numbered from 0 in the order of their ids. Of pickles
+    containers, numbers and texts are read: nothing in them runs.
     """
     import pandas as pd
 

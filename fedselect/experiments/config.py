@@ -218,7 +218,7 @@ class Experiment:
         _known("the configuration", tables, ("experiment", "training", *_CHOSEN))
         head = _table("experiment", tables)
         _known("experiment", head, (*_HEAD, "load"))
-        head = {**head, "load": tuple(head["load"])} if "load" in head else head
+        head = {**head, "load": tuple(_sources(head["load"]))} if "load" in head else head
         training = _table("training", tables)
         _known("training", training, [f.name for f in dataclasses.fields(TrainingSettings)])
         _typed("training", training, TrainingSettings)

@@ -209,8 +209,13 @@ def sweep_figure(means: pd.DataFrame) -> Figure:
 _MOST_LINES = 200
 
 
+def client_curve(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Literal["accuracy", "loss"]:
+    """Return what `client_curves_figure` draws: accuracy where all runs have it, else the loss."""
+    return "accuracy" if all(each["accuracy"].notna().any() for seeds in runs.values() for each in seeds) else "loss"
+
+
 def client_curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
-    """Draw the accuracy at the clients (the loss, where there is none) over rounds, and its Gini coefficient.
+    """Draw the accuracy at the clients (the loss, where not all runs have one) over rounds, and its Gini coefficient.
 
     Parameters
     ----------
@@ -222,11 +227,11 @@ def client_curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     -------
     matplotlib.figure.Figure
         Left the mean over clients and, dotted, that of the worst tenth; of a single run of at most 200 clients a thin
-        line for each, else the band from worst to best. Right the Gini coefficient over clients.
+        line for each, else the band from lowest to highest. Right the Gini coefficient over clients.
     """
     figure, axes = _figure(_WIDTH, 3.8, columns=2, width_ratios=[2, 1])
     left, right = axes[0]
-    column = "accuracy" if all(each["accuracy"].notna().any() for seeds in runs.values() for each in seeds) else "loss"
+    column = client_curve(runs)
     better: Literal["less", "more"] = "more" if column == "accuracy" else "less"
     for place, (label, seeds) in enumerate(runs.items()):
         style = _style(place)

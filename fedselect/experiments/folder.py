@@ -160,7 +160,7 @@ class RunFolder:
         raise AssertionError("numbers do not end")
 
     def difference(self) -> tuple[str, str]:
-        """Say for what the run in the folder is refused or, where it is not, what has changed; empty texts if nothing."""
+        """Say why the run in the folder is refused and, where it is not, what has changed; empty where nothing has."""
         if not (self.path / "config.toml").exists():
             return "", ""
         before = read_origin(self.path)

@@ -50,7 +50,7 @@ __all__ = [
 
 
 def client_rounds_of(folder: str | Path) -> pd.DataFrame:
-    """Tabulate clients by rounds, of a run or of every run of a comparison that has begun.
+    """Tabulate clients by rounds, of a run or of those runs of a comparison that have begun.
 
     Returns
     -------
@@ -90,8 +90,8 @@ def read_report(folder: str | Path, load: Iterable[str] = (), columns: Sequence[
         folder that holds the run folders); or a comparison of solver methods (``fedselect bench``). The TOML file of
         an experiment gives the report of its federation, before any run.
     load : iterable of str
-        Plugins to load, which executes them (`fedselect.plugins.load_plugins`); what a configuration names itself is
-        not loaded.
+        Plugins to load, which executes them (`fedselect.plugins.load_plugins`). Those of a run folder's configuration
+        are not loaded; a TOML file is refused that names others.
     columns : sequence of str
         Names of the measures to tabulate, in this order, of a run or a comparison of selectors; all if left out.
 
@@ -103,8 +103,11 @@ def read_report(folder: str | Path, load: Iterable[str] = (), columns: Sequence[
     ------
     RunError
         When it is none of these, or a file in it cannot be read.
+    BenchmarkError
+        When the folder of a benchmark cannot be read.
     ConfigError
-        When it is a file, and no configuration of an experiment; when there is no measure of a name.
+        When it is a file, and no configuration of an experiment; when there is no measure of a name, or columns are
+        named of something else than runs.
     """
     folder = Path(folder)
     if columns and (folder.is_file() or holds_benchmark(folder)):

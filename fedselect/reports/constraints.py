@@ -61,7 +61,7 @@ def constraints_table(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> Tab
 
 
 def gave_way_in(records: Mapping[str, Iterable[Mapping[str, Any]]]) -> list[str]:
-    """Say of each selector in how many rounds a constraint gave way, of how many; nothing of one that kept all."""
+    """Say in how many rounds a constraint gave way, of how many, for each selector that has such rounds."""
     counted = {label: _noted(each) for label, each in records.items()}
     missed = {
         label: sum(any(key in note for key in ("size", "short", "not_included")) for note in kept)

@@ -1,4 +1,4 @@
-"""Report of a federation before any run: data of the clients, their 3DG, their availability."""
+"""Report of a federation before a run: data of the clients, their 3DG, their availability."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ _MOST_ROUNDS, _MOST_RATES = 200, 20_000_000
 
 
 def federation_report(experiment: Experiment) -> Report:
-    """Make the report of the scenario of an experiment; nothing is run.
+    """Make the report of the scenario of an experiment, before a run.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def federation_report(experiment: Experiment) -> Report:
     Raises
     ------
     FedselectError
-        When data or availability cannot be built.
+        When data, availability, dropout or clock cannot be built.
     """
     federation, size = experiment.federation(), experiment.clients_per_round
     tables = experiment.tables(defaults=True)

@@ -9,6 +9,7 @@ from fedselect.data import load_data
 from fedselect.errors import TOOLKIT_ERRORS, DataError
 from fedselect.experiments.figures import (
     Raster,
+    client_curve,
     client_curves_figure,
     counts_figure,
     curves_figure,
@@ -41,15 +42,16 @@ MOST_NODES = 200
 
 
 def sweep_pictures(means: pd.DataFrame) -> tuple[Picture, ...]:
-    """Draw final loss and accuracy over swept numbers, where the labels of `mean_table` have some."""
+    """Draw final loss, and accuracy where all have it, over swept numbers, where labels of `mean_table` have some."""
     labels = [without_controls(label).replace("$", r"\$") for label in means["selector"]]
     keys = swept_values(labels)
     if not keys or means["final_loss"].isna().any():
         return ()
+    what = "loss" if means["final_accuracy"].isna().any() else "loss and accuracy"
     return (
         Picture(
             "sweep",
-            f"Test loss and accuracy after the last round over {' and '.join(keys)}: mean and deviation over seeds.",
+            f"Test {what} after the last round over {' and '.join(keys)}: mean and deviation over seeds.",
             "Line charts over the values of each key, with a line for every value of the others.",
             sweep_figure(means.assign(selector=labels)),
         ),
@@ -69,7 +71,7 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
     pictures : tuple of Picture
         Those there is something to draw for.
     notes : list of str
-        A sentence for each one that could not be drawn, or that is said in a line: that all decisions are proved.
+        Sentences: that all decisions with a bound are proved, in place of a picture, or why the graph is not drawn.
     """
     # Matplotlib would read a pair of dollar signs in a label as a formula.
     runs = {without_controls(label).replace("$", r"\$"): each for label, each in runs.items()}
@@ -111,8 +113,9 @@ def pictures_of(runs: Mapping[str, Sequence[RecordedRun]]) -> tuple[tuple[Pictur
         pictures.append(
             Picture(
                 "clients",
-                f"Accuracy at the clients over the rounds{over_seeds}: mean over clients, dotted the worst tenth, all "
-                "clients as thin lines or a band from worst to best; beside it their Gini coefficient (0: all alike).",
+                f"{client_curve(curves).capitalize()} at the clients over the rounds{over_seeds}: mean over clients, "
+                "dotted the worst tenth, all clients as thin lines or a band from lowest to highest; beside it their "
+                "Gini coefficient (0: all alike).",
                 "Two line charts over the rounds, with lines for every selector.",
                 client_curves_figure(curves),
             )
@@ -203,7 +206,7 @@ def _graph_figure(run: RecordedRun) -> tuple[str, Figure]:
 
 
 def timelines(records: Sequence[Mapping[str, Any]]) -> tuple[Picture, ...]:
-    """Draw the timeline of a run with a clock, and of its slowest round; nothing where there is no clock."""
+    """Draw the timeline of a run with a clock, and of its longest round; nothing where there is no clock."""
     played = [record for record in records if record.get("selected") and "clock" in record]
     if not played:
         return ()

@@ -99,7 +99,7 @@ def split_of(data: Mapping[str, Any]) -> str:
 
 
 def facts_of(runs: Iterable[RecordedRun], selectors: Mapping[str, Mapping[str, Any]] | None = None) -> tuple[Any, ...]:
-    """List configuration and versions of runs that share all but selector and seed, as names and values.
+    """List configuration and versions of runs, as names and values.
 
     Parameters
     ----------
@@ -177,7 +177,7 @@ def write_report(comparison: Comparison, folder: str | Path) -> Path:
     Returns
     -------
     pathlib.Path
-        ``report.md``; ``report.html``, beside it, is the same as one self-contained page.
+        ``report.md``; ``report.html`` is beside it.
     """
     runs = {
         label: {seed: RecordedRun.read(path) for seed, path in zip(comparison.seeds, paths, strict=True)}
@@ -204,8 +204,7 @@ def selectors_report(name: str, runs: Runs, columns: Sequence[str] = ()) -> Repo
     Returns
     -------
     Report
-        Numbers and pictures are over the seeds under which every selector has finished, so that all have met the same
-        availability; what is left out is said.
+        Numbers and pictures are over the seeds under which all selectors have finished; its notes say what is left out.
     """
     finished = [{seed for seed, run in each.items() if run and run.finished} for each in runs.values()]
     seeds = sorted(set.intersection(*finished))
@@ -322,7 +321,7 @@ def result_of(table: pd.DataFrame) -> str:
     Returns
     -------
     str
-        Sentences; empty where no losses are known, or those of one variant alone.
+        Sentences; empty where there is nothing to compare: no losses, or those of one variant.
     """
     if "task" in table:
         of_each = [(task, result_of(rows)) for task, rows in by_task(table)]
@@ -430,7 +429,7 @@ def _cell(measure: Measure, row: Mapping[str, Any]) -> Cell:
 
 
 def known_columns(names: Sequence[str], known: Sequence[str]) -> list[str]:
-    """Return names of columns, each once, or raise `ConfigError` for one that is not among those known."""
+    """Return names of columns, without repetitions; raise `ConfigError` for one that is not among those known."""
     if unknown := [name for name in names if name not in known]:
         raise ConfigError(
             f"there is no column {unknown[0]!r}{did_you_mean(unknown[0], known)} (columns: {', '.join(known)})"
@@ -470,7 +469,7 @@ def _selectors_table(key: str, caption: str, means: pd.DataFrame, columns: Seque
 def differences_table(differences: pd.DataFrame, columns: Sequence[str] = ()) -> Table:
     """Tabulate paired differences from a reference, as of `fedselect.experiments.Comparison.differences`.
 
-    Of ``columns`` those that differences are taken of; all of these where none are given.
+    Of ``columns`` those that differences are taken of; all that are where none are given.
     """
     shown = sorted(_measures(differences, "differences"), key=lambda each: each.drop)  # the most needed first
     shown = [each for each in shown if not columns or each.name in columns]

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Reference:
-    """Seconds that a fixed piece of work takes: to compare machines by, and to see how busy one is.
+    """Seconds that a fixed piece of work takes, to compare machines by.
 
     ``processor`` is the least processor time of three runs, ``wall`` the wall time of the same run.
     """

@@ -26,7 +26,7 @@ class Cell:
     text : str
         Its text; a dash where nothing is known.
     value : float, optional
-        Key of sorting in a numeric column; None stands last in either direction.
+        Key of sorting in a numeric column; None stands last.
     """
 
     text: str
@@ -160,7 +160,7 @@ class Picture:
     alternative : str
         What kind of picture it is, for those who cannot see it.
     figure : matplotlib.figure.Figure
-        The figure itself.
+        The figure.
     """
 
     key: str
@@ -195,13 +195,13 @@ class Report:
     Attributes
     ----------
     title : str
-        The heading of everything.
+        The heading.
     summary : str
         One sentence: what was done.
     facts : tuple of (str, str)
         Names and values: the configuration, the versions.
     notes : tuple of str
-        Sentences a reader must see before any number: what is not finished, what is left out.
+        Sentences that stand before the tables: what is not finished, what is left out.
     tables : tuple of Table
         In the order of reading.
     pictures : tuple of Picture
@@ -256,7 +256,7 @@ def frame_table(key: str, caption: str, frame: pd.DataFrame, order: str = "the f
     key, caption
         As in `fedselect.reports.document.Table`.
     frame : DataFrame
-        Names of columns become headings, underscores spaces. Columns without any value are left out.
+        Names of columns become headings, underscores spaces. Columns without a value are left out.
     order : str
         How the caption calls the rows that stay of a frame of more than a thousand.
     detail : bool

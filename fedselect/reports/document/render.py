@@ -22,8 +22,7 @@ if TYPE_CHECKING:
 def as_html(report: Report) -> str:
     """Render a report.
 
-    Every text is escaped, and the page's content security policy lets nothing run or load but the page's own script,
-    its style and the pictures within it.
+    Texts are escaped, and the page's content security policy allows its own script, its style and the pictures in it.
 
     Returns
     -------
@@ -205,12 +204,12 @@ def save(report: Report, folder: str | Path, kinds: Sequence[str] = ("html", "md
     Returns
     -------
     list of pathlib.Path
-        Everything written, the reports first.
+        The files, the reports first.
 
     Raises
     ------
     ConfigError
-        When a kind is not known; nothing is written then.
+        When a kind is not known.
     RunError
         When the folder cannot be written.
     """

@@ -160,6 +160,8 @@ def test_the_constructor_is_the_configuration(given, sentence):
     with pytest.raises(ConfigError, match=f"experiment: {sentence}"):
         Experiment(**given)
     assert Experiment(rounds=np.int64(3), time_limit=2).rounds == 3
+    with pytest.raises(ConfigError, match="load must be a list of scripts or modules"):
+        Experiment.from_tables({"experiment": {"load": 5}})
 
 
 def test_an_override_without_a_value_leaves_the_key_out(config):

@@ -550,12 +550,16 @@ def test_a_run_without_accuracy_and_with_objectives_near_zero(copy):
     records = [json.loads(line) for line in (run / "rounds.jsonl").read_text().splitlines()]
     for record, objective in zip(records, (1e-15, -2e-15, 3e-15), strict=True):
         record["accuracy"] = None
+        record["client_scores"] = {"loss": [float(k) for k in range(1, 9)], "accuracy": [None] * 8}
         record["solution"] |= {"objective": objective, "bound": 0.0, "gap": 1.0}
     (run / "rounds.jsonl").write_text("".join(json.dumps(record) + "\n" for record in records))
     report = read_report(run)
     curves = next(picture for picture in report.pictures if picture.key == "curves")
     assert curves.caption == "Test loss."
     assert [axis.get_ylabel() for axis in curves.figure.axes] == ["test loss"]
+    clients = next(picture for picture in report.pictures if picture.key == "clients")
+    assert clients.caption.startswith("Loss at the clients over the rounds")
+    assert clients.figure.axes[0].get_ylabel() == "loss at the clients"
     rounds = next(table for table in report.tables if table.key == "rounds")
     place = [column.heading for column in rounds.columns].index("gap")
     assert [row[place].value for row in rounds.rows] == [1e-15, 2e-15, 3e-15]
