@@ -1,4 +1,4 @@
-"""Comparison of selectors under the same seeds, and sweeps over values of single keys as its variants."""
+"""Comparison of selectors under the same seeds, and sweeps over values of keys as its variants."""
 
 from __future__ import annotations
 
@@ -320,7 +320,7 @@ def verdict_of(table: pd.DataFrame) -> Verdict | None:
     Returns
     -------
     Verdict or None
-        None where fewer than two losses are known, and where there are several tasks: see `by_task`.
+        None where fewer than two losses are known, or not the first selector's, and of several tasks: see `by_task`.
     """
     if "task" in table:
         return None
@@ -533,7 +533,7 @@ _INSTEAD = {"local_steps": "local_epochs", "local_epochs": "local_steps"}
 def sweep(
     experiment: Experiment, variants: Mapping[str, Choice], axes: Mapping[str, Sequence[Any]]
 ) -> dict[str, Choice | Experiment]:
-    """Combine every variant with all values of the keys that concern it, for `compare`.
+    """Combine variants with the values of the keys that concern them, for `compare`.
 
     Parameters
     ----------
@@ -575,7 +575,7 @@ def sweep(
 
 
 def with_option(variants: Mapping[str, Choice], option: str, value: Any) -> dict[str, Choice]:
-    """Set an option of every selector that has it; raises `ConfigError` where none has."""
+    """Set an option of the selectors that have it; raises `ConfigError` where none has."""
     having = _concerned(f"selector.{option}", variants)
     return {
         label: Choice(choice.name, {**choice.options, option: value}) if label in having else choice

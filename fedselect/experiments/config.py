@@ -134,7 +134,7 @@ class Experiment:
 
     @property
     def choices(self) -> list[tuple[Registry, Choice]]:
-        """Return everything that is built by name, each with its registry."""
+        """Return what is built by name, with its registry."""
         from fedselect.training.corruption import CORRUPTIONS
         from fedselect.training.losses import LOSSES, METRICS
         from fedselect.training.models import MODELS
@@ -156,7 +156,7 @@ class Experiment:
 
     @property
     def parts(self) -> list[tuple[str, str]]:
-        """Return kind and name of everything that is built by name."""
+        """Return kind and name of what is built by name."""
         return [(registry.kind, choice.name) for registry, choice in self.choices]
 
     def federation(self) -> Federation:

@@ -134,7 +134,8 @@ def run(
     ------
     FedselectError, solvers.SolversError
         When the experiment cannot be built (nothing is written then), the folder holds another run or one of other
-        files (which are named), cannot be written, or another process is at work in it.
+        files, cannot be written, or another process is at work in it; when the selector raises one, has a state that
+        cannot be saved, or ends the run before its first round.
     """
     if not isinstance(experiment, Experiment):
         raise ConfigError(

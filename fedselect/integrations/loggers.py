@@ -40,7 +40,7 @@ def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
 
 
 class Logger(ABC):
-    """A callback that writes the numbers of every round, and is closed at the end."""
+    """A callback that writes the numbers of rounds, and is closed at the end."""
 
     def on_round(self, record: Mapping[str, Any]) -> None:
         """Write a round."""
@@ -56,7 +56,7 @@ class Logger(ABC):
 
 
 class TensorBoardLogger(Logger):
-    """Write every round's numbers as scalars of TensorBoard; ``tensorboard --logdir FOLDER`` shows them."""
+    """Write rounds' numbers as scalars of TensorBoard; ``tensorboard --logdir FOLDER`` shows them."""
 
     def __init__(self, folder: str | Path, config: Mapping[str, Any] | None = None, name: str | None = None) -> None:
         with _needed("TensorBoard", "fl,tensorboard"):
@@ -76,7 +76,7 @@ class TensorBoardLogger(Logger):
 
 
 class WandbLogger(Logger):
-    """Log every round's numbers as a run of Weights & Biases; offline by default (``wandb sync``)."""
+    """Log rounds' numbers as a run of Weights & Biases; offline by default (``wandb sync``)."""
 
     def __init__(
         self, folder: str | Path, config: Mapping[str, Any] | None = None, name: str | None = None, **options: Any
@@ -98,7 +98,7 @@ class WandbLogger(Logger):
 
 
 class MlflowLogger(Logger):
-    """Log every round's numbers as a run of MLflow, in a folder or behind a tracking URI (``http://``, ``sqlite:``)."""
+    """Log rounds' numbers as a run of MLflow, in a folder or behind a tracking URI (``http://``, ``sqlite:``)."""
 
     def __init__(self, store: str | Path, config: Mapping[str, Any] | None = None, name: str | None = None) -> None:
         self._client, home = self.home(store)

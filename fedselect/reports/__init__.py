@@ -1,4 +1,4 @@
-"""Reports of a folder (a run, a comparison of selectors or of solver methods), or of a federation before any run."""
+"""Reports of a folder (a run, a comparison of selectors or of solver methods), or of a federation before a run."""
 
 from __future__ import annotations
 
@@ -88,7 +88,7 @@ def read_report(folder: str | Path, load: Iterable[str] = (), columns: Sequence[
     folder : path-like
         A run folder (``fedselect run``), finished or not; a comparison of selectors (``fedselect compare``: the
         folder that holds the run folders); or a comparison of solver methods (``fedselect bench``). The TOML file of
-        an experiment gives the report of its federation, before any run.
+        an experiment gives the report of its federation.
     load : iterable of str
         Plugins to load, which executes them (`fedselect.plugins.load_plugins`). Those of a run folder's configuration
         are not loaded; a TOML file is refused that names others.

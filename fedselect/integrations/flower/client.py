@@ -1,4 +1,4 @@
-"""Clients: a Flower ``ClientApp`` around anything that can train, and a grid of them in one process."""
+"""Clients: a Flower ``ClientApp`` around what can train, and a grid of them in one process."""
 
 from __future__ import annotations
 

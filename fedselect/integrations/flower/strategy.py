@@ -37,7 +37,7 @@ _Answer = tuple[NDArray[np.float32], float, float]
 
 
 class SelectorStrategy(Ending):
-    r"""Drive a `Server`, and so any selector, over a Flower grid.
+    r"""Drive a `Server`, and so a selector, over a Flower grid.
 
     Available is who is connected and, where the server's availability model has a say, there by it too. The
     updates are summed in client order with the selection's absolute weights, or combined by another server rule; the

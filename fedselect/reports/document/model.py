@@ -1,4 +1,4 @@
-"""Reports as a document: cells, tables, pictures, whatever it is written as."""
+"""Reports as a document: cells, tables, pictures."""
 
 from __future__ import annotations
 
