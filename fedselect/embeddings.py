@@ -40,7 +40,7 @@ def client_embeddings(
     validation
         Inputs of the server's validation set, shape (n, …); labels are not needed.
     rng
-        Draws the noise; all clients see the same batch, else their embeddings could not be compared.
+        Draws the noise; all clients see the same batch.
     convention
         Which Gaussian, see `gaussian_noise`: ``"paper"`` (default) or ``"code"``.
     samples
@@ -141,8 +141,8 @@ def gaussian_noise(
     convention
         ``"paper"``: N(μ, Σ) with the mean vector and covariance matrix over all inputs' coordinates, as the
         paper says. ``"code"``: every coordinate independent, N(mean, std²) of the scalar mean and
-        standard deviation over all pixels and channels, as the authors' code does; their code takes
-        both from a batch of the server's *test* set, which this function leaves to its caller not to do.
+        standard deviation over all pixels and channels, as the authors' code does, from a batch of
+        the server's *test* set.
 
     Returns
     -------

@@ -1,4 +1,4 @@
-"""The errors that ``fedselect`` raises on purpose: one sentence each, for a person to read."""
+"""The errors that ``fedselect`` raises on purpose."""
 
 from __future__ import annotations
 
@@ -21,7 +21,10 @@ class DataError(FedselectError, ValueError):
 
 
 class MissingExtraError(FedselectError, ImportError):
-    """An optional part of the installation is missing; the message says which ``pip install`` brings it."""
+    """An optional part of the installation is missing, or cannot be loaded.
+
+    Of a missing one the message says which ``pip install`` brings it.
+    """
 
 
 class RunError(FedselectError, RuntimeError):

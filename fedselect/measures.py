@@ -1,6 +1,6 @@
-"""Measures: what is recorded of rounds, clients, models and runs, each said once with its name, meaning and look.
+"""Measures: what is recorded of rounds, clients, models and runs.
 
-A `Measure` is a column or a number of everything that shows it: ``metrics.csv`` (of a round), ``clients.csv`` (of a
+A `Measure` is a column or a number of what shows it: ``metrics.csv`` (of a round), ``clients.csv`` (of a
 client), ``summary.json``, the tables of a comparison, paired differences, the glossary of a page, ``fedselect list
 measure``. One of a user's own is a decorated function, in a script or in one that ``--load`` names::
 
@@ -221,8 +221,9 @@ _LARGEST_SCHEDULE = 1_000_000
 def least_count_variance(records: Sequence[Mapping[str, Any]], n_clients: int) -> float:
     """Least variance of the counts that any schedule reaches that selects as many clients in each round, divisor N - 1.
 
-    In hindsight: the schedule knows all of the run's availability (`solvers.schedule.ScheduleProblem`). For more than
-    a million rounds times clients it is a lower bound of that, of counts that add up; for more than fifty million, NaN.
+    In hindsight: the schedule knows all of the run's availability (`solvers.schedule.ScheduleProblem`). For more than a
+    million rounds times clients it is a lower bound of that, of counts that add up; for more than fifty million, or a
+    single client, NaN.
     """
     sizes = np.array([len(record["selected"]) for record in records])
     if len(records) * n_clients > 50 * _LARGEST_SCHEDULE or n_clients < 2:
@@ -270,7 +271,7 @@ def success_ratio(history: History) -> NDArray[np.float64]:
 def mean_weight_sum(records: Sequence[Mapping[str, Any]]) -> float:
     """Mean over the rounds with a selection of the sum of the weights that were applied to updates; NaN without any.
 
-    Rules whose sums differ take steps of different lengths, which their losses show, whatever they select.
+    Rules whose sums differ take steps of different lengths, which their losses show.
     """
     sums = [math.fsum(record["applied"]) for record in records if record["selected"]]
     return math.fsum(sums) / len(sums) if sums else math.nan
@@ -614,7 +615,7 @@ _SAMPLES = "those held out for testing where the data have a client_test_fractio
 
 def _of_test_set(each: Measure) -> Measure:
     """Return a model's measure as one of a run: of its final model, on the server's test set."""
-    meaning = f"{each.meaning.rstrip('.')}: of the final model, on the server's test set, which no client holds."
+    meaning = f"{each.meaning.rstrip('.')}: of the final model, on the server's test set."
     tables = tuple(table for table in each.tables if table != "course")
 
     def compute(run: RunData) -> float | None:

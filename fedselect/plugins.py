@@ -89,7 +89,7 @@ _loaded: dict[str, Plugin] = {}
 
 
 def load_plugins(sources: Iterable[str], beside: Path | None = None) -> tuple[str, ...]:
-    """Load scripts and modules; what is loaded already, unchanged, is left as it is.
+    """Load scripts and modules; a script that is loaded already and unchanged, or a module, is left as it is.
 
     Parameters
     ----------
@@ -106,8 +106,8 @@ def load_plugins(sources: Iterable[str], beside: Path | None = None) -> tuple[st
     Raises
     ------
     ConfigError
-        When a source is named twice, is not there, cannot be imported, registers nothing, or registers a name that
-        is taken; the sentence names file and part.
+        When a source is no text, is named twice, is not there, cannot be imported, registers nothing, or registers a
+        name that is taken.
     """
     found = find_sources(sources, beside)
     for name, source in found.items():

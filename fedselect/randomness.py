@@ -1,7 +1,7 @@
-"""Every random number in a federation is a pure function of (seed, purpose, round, client).
+"""Random numbers in a federation are pure functions of (seed, purpose, round, client).
 
-No global generator is ever touched and no stream is consumed across rounds. So every selector meets the same
-availability under one seed, a run restarts at any round, and the number of workers changes nothing.
+So selectors meet the same availability under one seed, a run restarts at any round, and the number of workers changes
+nothing.
 """
 
 from __future__ import annotations

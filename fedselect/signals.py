@@ -28,7 +28,7 @@ def interrupt_again() -> None:
     """Raise `KeyboardInterrupt` where Ctrl-C has raised one already, and the command goes on all the same.
 
     An exception is lost that is raised in a ``__del__``, in a callback of the garbage collector, or in a function that
-    C calls and whose errors it clears. Every round, and every row of a benchmark, asks.
+    C calls and whose errors it clears.
     """
     if _is_interrupted and threading.current_thread() is threading.main_thread():
         raise KeyboardInterrupt

@@ -62,7 +62,7 @@ class Comparison:
         Units.
     verdict : str
         "too few" below `FEWEST` units; "agrees" where the difference is within the margin; else "higher" or "lower"
-        where it is none of chance; else "inconclusive".
+        where it is none of chance; else "inconclusive". Empty where nothing could be compared.
     """
 
     difference: float

@@ -1,13 +1,12 @@
 """Availability of clients before selection, and dropout of selected ones after it.
 
-Every model is a function of one shape: ``lognormal(federation, seed=0, beta=0.5)`` for availability, of the clients of
-a federation, ``success_classes(n_clients, seed=0)`` for dropout, both under the seed of a run. The registries
+A model is built by a function: ``lognormal(federation, seed=0, beta=0.5)`` for availability, of the clients of a
+federation, ``success_classes(n_clients, seed=0)`` for dropout, both under the seed of a run. The registries
 `AVAILABILITY` and `DROPOUT` hold them by the names of configuration files; their options are the functions' keywords,
 and `fedselect.errors.ConfigError` is raised where one is out of range.
 
-What a model builds is a pure function of (seed, round, client), so that all selectors meet the same clients under one
-seed. (In FedGS's code they do not: its stream moves on with every call, FedGS meets another trace than its baselines,
-and, where rates are fixed, that of one seed is that of another, shifted.)
+What a model builds is a pure function of (seed, round, client), so that selectors meet the same clients under one
+seed. (In FedGS's code they do not: its stream moves on with every call.)
 """
 
 from fedselect.availability.chains import Chain, GroupTrace, TwoState, ca_fed, group_trace, markov

@@ -20,9 +20,7 @@ class Chain:
 
     In round t a client's number u decides: :math:`u < a_t`: it is available; :math:`u \ge b_t`: it is not; between
     the two it keeps its last state, or takes the opposite one where the chain is negatively correlated. So the
-    state at t is that of the last round that decided, and looking back from t to there gives it exactly, whatever
-    was asked before. The last answer is remembered: a forward sweep costs one draw per client and round, a jump (a
-    run that is resumed) about ln(N) / ln(1/λ) of them, for the largest λ, and never more than the rounds before.
+    state at t follows from the last round that decided, whatever was asked before.
 
     Subclasses give the thresholds (`_thresholds`) and the probabilities (`rates`).
 
@@ -259,8 +257,8 @@ class GroupTrace(Chain):
     ``"wave"``
         :math:`\bar\pi (1 + a \sin(2\pi (t/P + g/G))) + \epsilon_g(t)`: time zones, with an AR(1) disturbance;
     ``"turns"``
-        :math:`\bar\pi` for the one group whose turn it is, P/G rounds each, and ``least`` for the others: as far
-        from the population as an availability can be.
+        :math:`\bar\pi` for the one group whose turn it is, ⌊P/G⌋ rounds each (at least one), and ``least`` for the
+        others.
 
     Parameters
     ----------
@@ -379,10 +377,10 @@ def group_trace(
     session: float = 0.0,
     per_group: int = 0,
 ) -> GroupTrace:
-    """Let groups of clients come and go together, as in FedSS's trace, which was never published.
+    """Let groups of clients come and go together, in the spirit of FedSS's Section V.
 
-    This is a generator in the spirit of FedSS's Section V, not its trace: that one is from a live-streaming
-    platform, whose languages are on line at different hours. See `GroupTrace` for the formula.
+    FedSS's own trace, of a live-streaming platform whose languages are on line at different hours, is not published.
+    See `GroupTrace` for the formula.
 
     Parameters
     ----------
@@ -391,15 +389,14 @@ def group_trace(
     pattern : {"wave", "turns"}
         Whether the groups rise and fall like time zones, or take turns.
     mean, amplitude, period : float, float, int
-        Mean rate in [0, 1], relative swing, and rounds of a day. An amplitude of 0 without noise leaves every group
-        its share of the population on average.
+        Mean rate in [0, 1], relative swing, and rounds of a day.
     noise, noise_memory : float
         Standard deviation and lag-1 autocorrelation in [0, 1) of the groups' disturbance.
     least : float
         Smallest rate, in [0, 1].
     session : float
         Correlation λ in [0, 1) of a client from round to round, as far as the rates' change leaves room; 0 draws
-        every round anew. A λ of 2/3 gives sessions of at least three rounds on average.
+        every round anew. At a steady rate a λ of 2/3 gives sessions of at least three rounds on average.
     per_group : int
         Clients that are there at least in every group (all, if it has fewer): short groups call in random members.
         FedSS's Lemma 2 needs at least one; without it 10 to 20 % of the groups of ten are empty.
@@ -407,7 +404,7 @@ def group_trace(
     Raises
     ------
     ConfigError, DataError
-        When an option is out of range, or the data have no clusters.
+        When an option is out of range, or the data have no classes or clusters to group by.
     """
     if check_choice("groups", groups, "label", "cluster") == "label":
         found = federation.label_counts.argmax(axis=1)

@@ -19,7 +19,7 @@ class IndependentDropout:
     rates : (N,) array-like
         Probability of each client to return, in [0, 1].
     seed : int
-        Seed of the run; client k's draw in round t depends on (seed, t, k) alone, and not on who was selected.
+        Seed of the run; client k's draw in round t depends on (seed, t, k) alone.
 
     Raises
     ------
@@ -60,7 +60,7 @@ def success_classes(
 ) -> IndependentDropout:
     r"""Deal clients into classes that return more or less often (E3CS, Section VI: 0.1, 0.3, 0.6, 0.9).
 
-    A selected client of class c returns with probability :math:`\rho_c`, anew in every round. Classes are equal in
+    A selected client of class c returns with probability :math:`\rho_c`. Classes are equal in
     size (to within one client, the first being the larger).
 
     Parameters

@@ -92,7 +92,7 @@ def fedau_markov(
 
 
 class Cyclic:
-    """Every client is available for some rounds, away for some, and so on for ever.
+    """Clients that are available for some rounds, away for some (or none), and so on.
 
     Parameters
     ----------
@@ -106,7 +106,7 @@ class Cyclic:
     Raises
     ------
     ConfigError
-        When a length is out of range.
+        When a length or a start is out of range.
     """
 
     def __init__(

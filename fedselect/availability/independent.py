@@ -32,8 +32,7 @@ class Independent:
     empty : {"pass", "redraw"}
         What happens when none is drawn: the round passes without available clients, or is drawn again until there is
         one, as in FedGS's code. The second conditions the distribution: client k is then available with
-        probability :math:`p_k / (1 - \prod_i (1 - p_i))`. It draws from that law at once, without a loop; a round in
-        which every rate is 0 passes all the same.
+        probability :math:`p_k / (1 - \prod_i (1 - p_i))`. A round in which every rate is 0 passes all the same.
 
     Raises
     ------
@@ -128,7 +127,7 @@ class SinLognormal(Independent):
     r"""Fixed rates times a sinusoid of 24 rounds: :math:`p_k^t = q_k f(t \bmod 24)`.
 
     :math:`f(j) = 0.5 + 0.4 \sin(2 \pi j / 23)`. The authors' grid has both ends of the circle, so that rounds 0 and 23
-    of a cycle are alike, f(j) lies in [0.101, 0.899] with mean 0.5, and no rate ever reaches 1.
+    of a cycle are alike. f(j) lies in [0.101, 0.899] and has mean 0.5.
 
     Parameters
     ----------
@@ -291,7 +290,7 @@ def label_cycle(
 
 
 class NonStationary(Independent):
-    r"""Rates :math:`p_k^t = p_k f(t)` of independent rounds, with one f for all clients.
+    r"""Rates :math:`p_k^t = p_k f(t)` of independent rounds; ``"interleaved"`` has 0 where that is below 0.1.
 
     Parameters
     ----------
@@ -328,8 +327,7 @@ def fedawe(federation: Federation, seed: int = 0, *, pattern: Pattern = "sine", 
     first half of the classes (the larger, where their number is odd) and from [0, 1/2] for the others. Then
     ``"sine"``: :math:`p_k^t = p_k (\gamma \sin(2 \pi t / 20) + 1 - \gamma)`, γ = 0.3, 0.2 or 0.1 in the paper;
     ``"interleaved"``: the same, and 0 where it is below 0.1; ``"staircase"``: ten rounds at :math:`p_k` and ten at
-    0.4 :math:`p_k` in turn; ``"stationary"``: :math:`p_k`. (With an odd number of classes the authors' code has one
-    rate too few, and stops.)
+    0.4 :math:`p_k` in turn; ``"stationary"``: :math:`p_k`.
 
     Parameters
     ----------

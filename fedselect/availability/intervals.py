@@ -56,7 +56,8 @@ class Intervals:
     Raises
     ------
     DataError
-        When an interval is empty or not finite, those of a client overlap, or one lies outside the period.
+        When a client is not below ``n_clients``, an interval is empty or not finite, those of a client overlap, or one
+        lies outside the period.
     """
 
     def __init__(
@@ -188,7 +189,7 @@ def phones(
 
     A device takes part while it is idle, charging and on an unmetered network; the number of those that do differs
     fourfold between day and night (Bonawitz et al., MLSys 2019, Sec. 2 and 8, of phones of one country). The rates here
-    are set by hand to that factor, and are not fitted to a trace. The run starts at midnight.
+    are set by hand to that factor. The run starts at midnight.
 
     Parameters
     ----------
@@ -199,7 +200,7 @@ def phones(
     day_sessions, day_hours : float
         Mean number of further sessions between 7:00 and 22:00 (Poisson), and their mean length (exponential).
     zones : float
-        Clients live in zones spread evenly over so many hours (0 to 24).
+        Clients' local times differ by up to so many hours (0 to 24), drawn uniformly.
     round_seconds : float
         Length of a round where there is no clock.
     """

@@ -49,6 +49,8 @@ def read_intervals(path: str | Path, *, origin: str | float | None = None, time_
     ------
     DataError
         When the file cannot be read, lacks a column, or intervals are empty or overlap.
+    ConfigError
+        When there is no such time zone.
     """
     data = _load(path)
     if isinstance(data, dict):
@@ -95,7 +97,7 @@ def read_transitions(
     Raises
     ------
     DataError
-        When the file cannot be read, a state is unknown, or times decrease; the sentence names client and time.
+        When the file cannot be read, a state is unknown, or the times of a client decrease.
     """
     rows = _table(path, _load(path), ("client", "time", "state"))
     clients, times = _numbered(path, rows["client"]), _seconds(path, rows["time"], time_zone)

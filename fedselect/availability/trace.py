@@ -39,7 +39,7 @@ class Trace:
     Raises
     ------
     DataError
-        When the trace has no round or no client, or no client is ever there.
+        When the trace has no round or no client, holds something else than 0 and 1, or no client is ever there.
     ConfigError
         When ``after`` is unknown.
     """
@@ -69,7 +69,7 @@ class Trace:
     def rates(self, round: int) -> NDArray[np.float64]:
         """Share of the recorded rounds in which each client is there, shape (N,).
 
-        A trace has no probabilities; this is what an oracle that knows its long-run frequencies would say.
+        A trace has no probabilities; oracles take these shares for them.
         """
         return self.there.mean(axis=0)
 
@@ -129,8 +129,8 @@ def read_trace(path: str | Path, n_clients: int | None = None) -> NDArray[np.boo
         ``round``, ``client`` and, if zeros are listed too, ``available``; whatever is not listed is away. Any other is
         wide: a row per round and a column of 0 and 1, or false and true, per client. Columns that are named 0 to
         N - 1 are these clients; others are clients as they come. With a column ``round``, rounds that are not listed
-        have no client. Without one, rows are rounds as they come; there need be no header, and an index is left out.
-        Rounds and clients count from 0.
+        have no client. Without one, rows are rounds as they come, and an index is left out; from three clients on there
+        need be no header. Rounds and clients count from 0.
     n_clients : int, optional
         Number of clients N that the trace must be of; whatever it is of by default, the largest listed plus 1.
 

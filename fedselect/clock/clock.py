@@ -36,10 +36,10 @@ class ClockSettings:
     Attributes
     ----------
     policy : {"all", "deadline", "over-selection"}
-        ``"all"`` waits for every selected client; one that drops out is noticed when its update was due.
-        ``"deadline"`` waits until ``deadline`` where not all have arrived before. ``"over-selection"`` asks ``ask``
-        times as many clients as a round chooses, and ends with as many updates as it chooses. Whoever is late is
-        missing.
+        ``"all"`` waits for every selected client; one that drops out is noticed when its update was due, one that
+        leaves then. ``"deadline"`` waits until ``deadline`` where not all have arrived before. ``"over-selection"``
+        asks ``ask`` times as many clients as a round chooses, and ends with as many updates as it chooses. Whoever is
+        late is missing.
     deadline : float, optional
         Seconds from the start of a round after which it ends; needed by ``"deadline"``, allowed for
         ``"over-selection"``.
@@ -187,7 +187,8 @@ class Clock:
     Raises
     ------
     ConfigError
-        When an argument is not as described.
+        When ``samples`` are not one number of at least 0 for each client, ``enough`` does not fit the policy, or a
+        duration is too long.
     """
 
     devices: Devices
@@ -419,7 +420,7 @@ def _split(name: str, options: Mapping[str, Any]) -> tuple[dict[str, Any], dict[
 
 
 def asked(size: int, over: float) -> int:
-    """Return how many clients to ask for ``size`` updates, ⌈over · size⌉: 1.1 · 10 is 11, whatever is a little more."""
+    """Return how many clients to ask for ``size`` updates, ⌈over · size⌉; 1.1 · 10 is 11 in spite of rounding."""
     return math.ceil(round(over * size, 9))
 
 
@@ -456,8 +457,8 @@ def build_clock(
 
     Raises
     ------
-    ConfigError
-        When a key is unknown, or a value is not accepted.
+    ConfigError, DataError
+        When a key is unknown, a value is not accepted, or a table of devices cannot be used.
     """
     settings = check_clock(name, options or {})
     work = np.asarray(samples)

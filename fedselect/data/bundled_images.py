@@ -23,8 +23,8 @@ def digits(
 ) -> Federation:
     """Split the 1 797 digits (8 x 8 pixels, 10 classes) over clients.
 
-    A stratified share is held out as the test set first; the rest is partitioned. The partition depends on ``seed``
-    alone, so that runs of different training seeds share it.
+    A stratified share is held out as the test set first; the rest is partitioned. Runs of different training seeds
+    share the partition, which follows ``seed``.
 
     Parameters
     ----------

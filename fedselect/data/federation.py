@@ -1,4 +1,4 @@
-"""Federation: every client's own samples, and the server's test set that no selector ever sees."""
+"""Federation: every client's own samples, and the server's test set."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ _LEGEND = 20
 
 @dataclass(frozen=True, eq=False)
 class Federation:
-    """Clients with their training samples, and a test set that none of them holds.
+    """Clients with their training samples, and the test set of the server.
 
     From what one has: `from_tensors`, `from_datasets`, `from_split`, `from_partitioner`, `from_rows`.
 
@@ -44,9 +44,9 @@ class Federation:
     name : str
         Name of the data set.
     datasets : tuple of Samples
-        Training samples of each of the N clients; none is empty.
+        Training samples of each of the N clients, at least one each.
     test : Samples
-        Used for evaluation alone: selectors, graphs and training never touch it.
+        Used for evaluation; the toolkit's selectors and graphs do not look at it.
     classes : int or None
         Number of classes; None where the labels are real numbers to be predicted (all samples are `Targets` then).
     validation : tuple of Samples
@@ -188,7 +188,7 @@ class Federation:
             Tensors (on any device), arrays or lists: (n_k, ...) numbers, and (n_k,) classes or (n_k,) or (n_k, t)
             targets.
         test : (features, labels)
-            What the server evaluates with; no client's.
+            What the server evaluates with.
         classes : int, optional
             Number of classes. If left out, one more than the largest label, or none where labels are floating-point.
         validation : sequence of (features, labels)
@@ -203,7 +203,7 @@ class Federation:
         Raises
         ------
         DataError
-            When something is not as described; the message says whose data.
+            When something is not as described.
         """
         return cls._of_clients(read_pair, "(features, labels) pairs", datasets, test, classes, validation, name)
 
@@ -250,7 +250,7 @@ class Federation:
         Raises
         ------
         DataError
-            When something is not as described; the message says whose data.
+            When something is not as described.
         """
         if not lazy:
             if collate_fn is not None:
@@ -405,7 +405,7 @@ class Federation:
             As for `Federation.from_datasets` or `Federation.from_tensors`.
         partition : str
             Name in `fedselect.data.PARTITIONS`; ``options`` are its options. Data without classes can be split by
-            those alone that do not look at labels: ``"iid"``, ``"natural"``, ``"power-law"``, say.
+            ``"iid"``, ``"iid-draws"``, ``"natural"``, ``"sizes"``, ``"power-law"`` and ``"feature-noise"``.
         n_clients : int
             Number of clients.
         test : data set or (features, labels), optional
@@ -523,7 +523,7 @@ class Federation:
         Returns
         -------
         matplotlib.figure.Figure
-            Made without pyplot: it changes nothing global; notebooks show it.
+            Made without pyplot.
         """
         from matplotlib.figure import Figure
 

@@ -36,8 +36,8 @@ def synthetic(
     not make clients alike: W, b and v still differ.
 
     It has ⌊LogNormal(4, 2)⌋ + 50 samples, of which 75 % are for training, 15 % for validation and 10 % join the
-    server's test set, in this order. Client k's data depend on (seed, k) alone, whatever the number of clients, unless
-    ``convention`` is ``"code"``.
+    server's test set, in this order. Client k's data do not change with the number of clients, unless ``convention`` is
+    ``"code"``.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def clustered(
     Parameters
     ----------
     n_clients : int
-        Number of clients N.
+        Number of clients N; even for ``"authors"``.
     samples, test_samples : int
         Each client's samples for training, and those it adds to the test set. The paper says 150; the authors' README
         150 and 500, their scripts 50 and 150.
@@ -210,8 +210,8 @@ def clustered(
 class AuthorsDraw:
     """Numbers of CA-Fed's published script: one NumPy generator, asked in the order of ``data/utils.py``.
 
-    It draws the model, all inputs for training and for the test, their labels, and then who is more available and
-    correlated, which is why these classes are the data's and not a run's.
+    It draws the model, the inputs for training and for the test, their labels, and then who is more available and
+    correlated.
 
     Parameters
     ----------

@@ -21,7 +21,7 @@ LAZY_BATCH = 64
 
 
 class LazySamples(Samples):
-    """Samples of a map-style data set, read in batches when they are used; none is kept.
+    """Samples of a map-style data set, read in batches when they are used.
 
     Parameters
     ----------

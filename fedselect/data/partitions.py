@@ -319,7 +319,8 @@ def sorted_blocks(
     """Deal out a part at random and the rest in blocks sorted by label (FedSS, Section V, after SCAFFOLD).
 
     The share 1 - ratio is dealt out at random in equal parts; the rest is sorted by label, cut into equal blocks, and
-    every client gets its number of blocks at random. With one block a client has one label in the main.
+    every client gets its number of blocks at random. With one block a client has mostly one label, where there are more
+    clients than labels.
 
     Parameters
     ----------
@@ -388,7 +389,7 @@ def dirichlet_prior(
 
     The entries of α p sum to α, so that over ten balanced labels α = 1 is as uneven as ``dirichlet`` at 0.1. Every
     label is split in proportion to the clients' shares of it; a client left empty is given one sample of the largest
-    client's, so that none is without data.
+    client's.
 
     Parameters
     ----------

@@ -80,8 +80,8 @@ def fetch_mdplib(where: str, out: str | Path, table: str | Path | None = None) -
     Raises
     ------
     DataError
-        When nothing can be read there, a file is not in the library's format, two files have the same name, or the
-        table has another shape.
+        When nothing can be read there, or more than 1 GiB, a file is not in the library's format, two files have the
+        same name, the table has another shape, or the folder cannot be written.
     """
     with _local(where) as folder:
         files = sorted(path for path in folder.rglob("*.txt") if path.is_file())

@@ -180,7 +180,7 @@ def record(
         Rounds to keep, from 0 and below ``experiment.rounds``; nothing is played beyond the last of them.
     train : bool
         Whether clients train. Selectors that look at losses or updates (CA-Fed, say; FedSS for its deviations) need it;
-        all others see the same rounds without, and sooner.
+        others see the same rounds without.
     problem : str
         ``"selector"`` for the problem behind the selector's decision, or a name in
         `PROBLEMS`: a problem that a paper states about the whole federation.

@@ -1,4 +1,4 @@
-"""One round as every engine plays it: protocol, scenario, decision, history; external loops and simulations."""
+"""Rounds: protocol, scenario, decision, history; external loops and simulations."""
 
 from fedselect.rounds.engine import Decision, Round, context, decide, feedback, play, simulate
 from fedselect.rounds.history import History

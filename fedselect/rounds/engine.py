@@ -1,8 +1,8 @@
-"""One round as every engine plays it: the selector's decision, what came of it, its record; rounds without training.
+"""One round: the selector's decision, what came of it, its record; rounds without training.
 
 The loop of PyTorch (`fedselect.training`), Flower's, `simulate` and a loop of your own decide by `decide` or `context`,
 and tell the selector by `conclude` or `feedback`. What a scheme does to participation does not need a model: E3CS's
-success ratio, FedAU's weights, the balance of the counts. Nothing here imports PyTorch. A loop of your own is::
+success ratio, FedAU's weights, the balance of the counts. A loop of your own is::
 
     context = rounds.context(t, available, sizes, seed)
     selection = selector.select(context)
@@ -136,8 +136,8 @@ def decide(
     Raises
     ------
     ConfigError
-        When availability or dropout is of another number of clients, or the selector chose clients that are not
-        available.
+        When availability or dropout is of another number of clients, or the selector's answer is no selection of
+        clients that are available.
     """
     interrupt_again()
     timed = world.timed
@@ -298,7 +298,8 @@ def context(
     Raises
     ------
     ConfigError
-        When an argument is not as described.
+        When ``available`` or ``sizes`` has another shape or type, a number is out of range, or the clock is of other
+        clients.
     """
     there, samples = np.asarray(available), np.asarray(sizes)
     if samples.ndim != 1 or samples.size == 0 or samples.dtype.kind not in "iu" or (samples < 1).any():
@@ -350,7 +351,6 @@ def feedback(
     losses, norms, received_losses, updates : mapping, optional
         By client, of those that returned (see `RoundFeedback`). Norms are computed from the updates where only these
         are given. A selector that learns from them says what it needs in its description.
-
     durations : mapping, optional
         Seconds from the start of the round to the end of the upload, by client, of those that returned: measured in
         your loop, or by a clock.
@@ -365,7 +365,8 @@ def feedback(
     ------
     ConfigError
         When a client returned or failed that was not selected, did both, or has numbers without having returned; when
-        a selected client was not available; when a loss, norm or duration is not a finite number.
+        a selected client was not available; when a loss, norm or duration is not a finite number, or a duration is
+        negative.
     """
     chosen = selection.clients
     outcomes = np.where(context.available, np.int8(Outcome.IDLE), np.int8(Outcome.UNAVAILABLE))
@@ -488,7 +489,7 @@ def simulate(
     Raises
     ------
     ConfigError
-        When ``sizes`` or ``rounds`` is out of range (at once), or the selector chose clients that are not available.
+        When ``sizes`` or ``rounds`` is out of range (at once), or as `decide` has it, in the round.
     """
     world = World(np.asarray(sizes), availability, dropout, seed, time_limit, clock)  # type: ignore[arg-type]
     return play(selector, world, rounds)

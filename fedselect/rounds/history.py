@@ -14,7 +14,7 @@ from fedselect.rounds.engine import Round
 
 @dataclass(frozen=True, eq=False)
 class History:
-    """The rounds of a run; it takes memory for the selected, not for all clients, of every round.
+    """The rounds of a run.
 
     Attributes
     ----------

@@ -37,7 +37,7 @@ Probe = Callable[[Sequence[int]], NDArray[np.float64]]
 
 @dataclass(frozen=True)
 class RoundContext:
-    """Context of a round: everything a selector may know when it selects.
+    """Context of a round: what a selector is told when it selects.
 
     Attributes
     ----------
@@ -48,7 +48,7 @@ class RoundContext:
     sizes : (N,) ndarray of int
         Training samples of each client.
     rng : numpy.random.Generator
-        The only randomness a selector may use; derived from (seed, round).
+        The selector's randomness, derived from (seed, round): with another, a run neither repeats nor resumes.
     time_limit : float or None
         Wall-clock seconds the decision may take.
     probe : callable, optional
@@ -95,7 +95,8 @@ class Selection:
     notes : mapping of str to object, optional
         What else there is to say of the decision, as JSON values; a run's record has it.
     enough : int, optional
-        Updates after which the server ends the round, where a clock says who is first; all by default.
+        Updates after which the server ends the round, where a clock says who is first; the clock's policy says it by
+        default.
     """
 
     clients: NDArray[np.int64]
@@ -156,7 +157,7 @@ class RoundFeedback:
         Euclidean norm of the update, for the clients that returned.
     received_losses : dict of int to float
         Loss of the received global model on the client's first batch, before any step, for the clients that returned.
-        It costs nothing beyond training. (CA-Fed needs losses before it decides, and asks for them by ``probe``.)
+        (CA-Fed needs losses before it decides, and asks for them by ``probe``.)
     updates : mapping of int to (d,) ndarray of float32
         The updates Δ_k of the clients that returned. Fetched from the training device when looked up; to be read
         inside ``update`` and copied where a selector keeps them.
@@ -239,7 +240,7 @@ def check_finite(what: str, numbers: Mapping[int, float]) -> None:
 
 
 class Selector(Protocol):
-    """Anything that selects clients; a run, a Flower strategy or a script drives it the same way."""
+    """Anything that selects clients, in a run, a Flower strategy or a script."""
 
     def select(self, round: RoundContext) -> Selection:
         """Decide who trains this round; may raise `EndOfRun`."""

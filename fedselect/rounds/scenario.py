@@ -16,7 +16,7 @@ from fedselect.errors import ConfigError
 
 @dataclass(frozen=True, eq=False)
 class World:
-    """Clients, their availability and dropout: everything an engine has to know to play a round.
+    """Clients, their availability and dropout: what an engine has to know to play a round.
 
     Attributes
     ----------

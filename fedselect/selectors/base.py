@@ -146,8 +146,8 @@ class SelectorBase(Stateful):
     """Base of a selector: nothing to do in a round without clients, and nothing to learn unless a subclass does.
 
     A subclass gives `_choose`, or `_select` where a round without clients is more than nothing. Its arguments that are
-    not as described raise `ConfigError`, when it is built or, where only a round can tell, in the round; for methods
-    see `check_solving`.
+    out of range raise `ConfigError`, when it is built or, where only a round can tell, in the round; for methods see
+    `check_solving`.
     """
 
     #: Clients it was built for; None where it serves any number of them.
@@ -168,7 +168,7 @@ class SelectorBase(Stateful):
 
     @classmethod
     def of(cls, federation: Federation, size: int, **options: Any) -> Self:
-        """Build the selector for the clients of a federation, as every selector is built.
+        """Build the selector for the clients of a federation.
 
         Parameters
         ----------
@@ -183,7 +183,8 @@ class SelectorBase(Stateful):
         Raises
         ------
         ConfigError
-            When the constructor asks for more than that, or refuses an argument.
+            When ``federation`` is none, or the constructor asks for more than that. The constructor's own errors come
+            beside.
         """
         if not isinstance(federation, Federation):
             raise ConfigError(f"{cls.__name__}.of takes a Federation and a size; got {federation!r:.80}")

@@ -140,7 +140,7 @@ class CAFed(SelectorBase):
     Decisions where the sources are open or differ. The initial estimates ("initialize", says the paper) are the
     authors' code's: in the first round with available clients, these have their losses and all others the mean
     of these; from then on every loss passes the filter, a client's first one too. The loss is that of the whole
-    training part (the paper: one minibatch; the authors' code: the test part, which no selector here can reach). An
+    training part (the paper: one minibatch; the authors' code: the test part). An
     exclusion that leaves the estimate as it is is not made (``ties="keep"``): taken literally, Algorithm 1's "≥ τ" at
     τ = 0 excludes all but one client in the first round, where every loss gap is 0. The last client is never excluded.
 
@@ -176,7 +176,7 @@ class CAFed(SelectorBase):
     Raises
     ------
     ConfigError
-        When an argument is not as described, or (in the round) no losses can be had.
+        When an argument is out of range, or (in the round) no losses can be had.
     UnknownMethod, InvalidOption
         For ``method`` and ``bound_by``, as `fedselect.selectors.base.check_solving` has it.
     """

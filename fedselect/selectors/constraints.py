@@ -130,7 +130,8 @@ class RoundConstraints(Stateful):
         Pairs or larger groups, of which at most one client is selected in a round.
     include_after : int, optional
         Rounds in which a client is available and not selected, without one between in which it is, after which it is
-        included in the next round in which it is available. Whoever waited longest comes first, then the lower id.
+        included in the next round in which it is available, as far as the other constraints allow. Whoever waited
+        longest comes first, then the lower id.
 
     Raises
     ------

@@ -69,7 +69,7 @@ class DivFL(SelectorBase):
     Raises
     ------
     ConfigError
-        When an argument is not as described or, in a round, the engine has no updates.
+        When an argument is out of range or, in a round, the engine has no updates.
     UnknownMethod, InvalidOption
         For ``method`` and ``bound_by``, as `fedselect.selectors.base.check_solving` has it.
     """

@@ -31,7 +31,7 @@ class E3CS(SelectorBase):
     probabilities p with floor :math:`\sigma_t`, draws exactly m clients with these, and afterwards adds :math:`(m -
     K\sigma_t)\, \eta / (K p_i)` to the log-weight of each drawn client that returned and was not capped (Eq. 16).
 
-    Deviations, each with a reason. The paper draws by ``torch.multinomial`` (``draw="successive"``), whose inclusion
+    Deviations: the paper draws by ``torch.multinomial`` (``draw="successive"``), whose inclusion
     probabilities are *not* p: capped clients are missed and :math:`\hat x` is biased; ``"madow"`` and ``"dep-round"``
     are exact. The capping is Eqs. 17-23 read so that the probabilities sum to m. The weights are kept as logarithms:
     one success at small p overflows them otherwise. And the paper has every client available: here the probabilities

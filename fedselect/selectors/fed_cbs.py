@@ -29,15 +29,12 @@ from solvers.balance import BalanceProblem
 class FedCBS(SelectorBase):
     r"""Draw clients whose labels together are balanced, exploring the seldom drawn; ``method="auto"`` proves the best.
 
-    Fed-CBS takes the clients' label counts, of which the server learns inner products alone in the paper. Each round
-    states a `solvers.balance.BalanceProblem` over the available clients. As published, clients are drawn in proportion
-    to :math:`1 / \mathrm{QCID}^{\beta_k}`, where the first has :math:`\lambda \sqrt{3 \ln t / (2 T_i)}` added: t is the
-    round, from 1, and T one more than the times that it was selected (`solvers.balance.draw_fed_cbs`). Other methods
-    decide without exploration: ``"auto"`` proves the most balanced selection, the same in every round in which the same
-    clients are available.
-
-    The label counts stand for what the paper computes under homomorphic encryption, inner products of label
-    distributions: the server needs no more than these.
+    Fed-CBS takes the clients' label counts, of which the server learns inner products alone in the paper, under
+    homomorphic encryption. Each round states a `solvers.balance.BalanceProblem` over the available clients. As
+    published, clients are drawn in proportion to :math:`1 / \mathrm{QCID}^{\beta_k}`, where the first has
+    :math:`\lambda \sqrt{3 \ln t / (2 T_i)}` added: t is the round, from 1, and T one more than the times that it was
+    selected (`solvers.balance.draw_fed_cbs`). Other methods decide without exploration: ``"auto"`` proves the most
+    balanced selection, mostly the same one where the same clients are available.
 
     Parameters
     ----------
@@ -59,7 +56,7 @@ class FedCBS(SelectorBase):
     Raises
     ------
     ConfigError, DataError
-        When an argument is not as described.
+        When an argument is out of range, or the label counts are none.
     UnknownMethod, InvalidOption
         For ``method`` and ``bound_by``, as `fedselect.selectors.base.check_solving` has it.
     """

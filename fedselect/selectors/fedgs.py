@@ -77,10 +77,11 @@ class FedGS(SelectorBase):
 
     Each round solves a `solvers.dispersion.DispersionProblem` over the available clients; the updates are weighted
     by data size, :math:`n_k / \sum_{i \in S} n_i` (Eq. 18). The counts v advance for every selected client, returned
-    or not, as in Algorithm 1. The authors' code runs Gurobi for 5 s and keeps no bound; here every selection carries
-    its `solvers.Solution`. By default a round is proved where that is cheap in proportion to the run, and decided by
-    swaps and tabu search elsewhere (`fedselect.selectors.proof_budget.ProofBudget`), which counts work and not time:
-    decisions are a function of the seed. ``time_limit`` asks for more, in seconds.
+    or not, as in Algorithm 1. The authors' code runs Gurobi for 5 s and keeps no bound; here a selection carries its
+    `solvers.Solution`. By default a round is proved where that is cheap in proportion to the run, and decided by swaps
+    and tabu search elsewhere (`fedselect.selectors.proof_budget.ProofBudget`), which counts work and not time:
+    decisions are a function of the seed, but where the round's own time limit ends a proof. ``time_limit`` asks for
+    more, in seconds.
 
     The 3DG is given, or learned (``learned``): in the first ``warmup`` rounds every available client that has not been
     heard trains, the updates are compared and discarded, and nothing is counted, as in the authors' code, which does
@@ -110,8 +111,8 @@ class FedGS(SelectorBase):
         Seconds for each of the two, in every round. Left out, ``"auto"`` without ``bound_by`` on a matrix or points
         has the proof budget; all others have the context's limit.
     ties : {"id", "random"}
-        Which of several selections of the same value is taken. ``"id"``: the method's, mostly that of the lowest ids,
-        the same under every seed. ``"random"``: one of all optima, each with the same probability, by the run's seed;
+        Which of several selections of the same value is taken. ``"id"``: the method's, mostly that of the lowest ids.
+        ``"random"``: one of all optima, each with the same probability, by the run's seed;
         `Selection.inclusion` has every client's probability, ``notes["draw"]`` among how many the draw was and whether
         these are proved to be all of them (the best 200 are looked for). Where the method keeps no pool, the round is
         not proved, or more than 300 clients are available, costs rise by less than a millionth of a turn, at random in

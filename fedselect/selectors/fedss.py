@@ -134,7 +134,7 @@ class FedSS(SelectorBase):
         Parameters
         ----------
         federation, size, **options
-            As for every selector.
+            As for `fedselect.selectors.base.SelectorBase.of`.
         largest : int, optional
             Groups at most; as many as clients to draw by default.
         seed : int

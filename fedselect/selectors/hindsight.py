@@ -29,10 +29,9 @@ from solvers.schedule import ScheduleProblem
 class Clairvoyant(SelectorBase):
     """Select by the fairest schedule in hindsight: an oracle, which takes all of the run's availability.
 
-    No rule that learns of availability round by round has a smaller variance of the counts: it is what others are held
-    against. The first round solves a `solvers.schedule.ScheduleProblem` of all of them, exactly and whatever time it
-    takes; a round in which others are available than foreseen (clients that are not connected, say) solves one of
-    those that are left.
+    No rule that selects as many clients in each round has a smaller variance of the counts. The first round solves a
+    `solvers.schedule.ScheduleProblem` of all of them, exactly and whatever time it takes; a round in which others are
+    available than foreseen (clients that are not connected, say) solves one of those that are left.
 
     Parameters
     ----------

@@ -62,7 +62,7 @@ class Oort(SelectorBase):
     window : float
         Of the code's exploration; 5.
     most_turns : int, optional
-        Clients that have returned more often are left out while there are others; the code keeps to 30 % of all.
+        Clients that have returned more often are left out while there are others, and at most 30 % of all clients.
     aggregation : {"samples", "mean", "deadline"}
         See `fedselect.selectors.base.aggregate`.
     """

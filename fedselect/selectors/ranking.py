@@ -65,7 +65,7 @@ class PowerOfChoice(SelectorBase):
     Raises
     ------
     ConfigError
-        When an argument is not as described, or (in the round) no losses can be had.
+        When an argument is out of range, or (in the round) no losses can be had.
     """
 
     def __init__(
@@ -199,7 +199,7 @@ class CSUCBQ(SelectorBase):
     The paper could not be consulted; this follows three public codes where they agree, except that only the available
     are ranked (as the abstract says, and as none of these codes does). FedSS gives no latencies for the reward
     :math:`1 - \tau / \tau_{\max}`; here a client that returns earns 1, and one that misses the deadline 0. When all
-    return, ŷ = 1 for all and the longest queue is served first: a fair rotation.
+    return, ŷ = 1 for all and, with β > 0, the longest queue is served first: a fair rotation.
 
     Parameters
     ----------

@@ -69,7 +69,7 @@ class SelectAll(SelectorBase):
     Raises
     ------
     ConfigError
-        When an argument is not as described, or (in the round) an available client's rate is not.
+        When an argument is out of range or, in the round, an available client's rate is.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Steps of stacks in fixed memory, which CUDA captures once for a shape and replays, which is optional.
+"""Steps of stacks in fixed memory, which CUDA captures once for a shape and replays.
 
 A stack's gradients are many small kernels on CUDA, and launching them takes longer than they do. A graph of CUDA's
 launches all of them at once. It has the shapes and the memory that it was captured with: so a step's batch and weights

@@ -5,8 +5,8 @@ update, a tensor of shape (d,); an honest client's is the update itself. Losses 
 like any other (`fedselect.training.screen`). Its randomness must be a function of its arguments, as everything here is:
 ``fedselect.randomness.generator(seed, "corruption", round, client)``. By name it is made by a builder in `CORRUPTIONS`,
 ``(n_clients, seed, *, options) -> corrupt``. Clients that lie together see each other's updates: a corruption with a
-method ``together(clients, updates, round)`` changes the rows of a round (over Flower every client is alone). Importable
-without PyTorch.
+method ``together(clients, updates, round)`` changes the rows of a round (over Flower, and under a server rule with
+models of the clients' own, a client is alone).
 """
 
 from __future__ import annotations

@@ -94,9 +94,9 @@ class FedAvg(Server):
     the current model (`fedselect.training.client`); their updates are checked and applied as by any `Server`,
     and the selector learns the outcomes.
 
-    All randomness is a function of (seed, purpose, round, client), so that two selectors under one seed meet the
-    same availability, dropouts, batches and initial model, and a loop restored from `state_dict` continues to the
-    same bits on the same machine (another processor's kernels round differently).
+    Randomness is a function of (seed, purpose, round, client), so that two selectors under one seed meet the same
+    availability (on a clock, at the same moment), dropouts, batches and initial model, and a loop restored from
+    `state_dict` continues to the same bits on the same machine (another processor's kernels round differently).
 
     Parameters
     ----------
@@ -247,7 +247,7 @@ class FedAvg(Server):
         return torch.cat(updates), np.concatenate(losses, axis=1), torch.cat(left) if left else None
 
     def fit(self, rounds: int, callbacks: Callbacks = ()) -> list[Round]:
-        """Play so many more rounds, the last with an evaluation, on one thread as a run does.
+        """Play so many more rounds on one thread, as a run does; the last of so many is evaluated.
 
         Parameters
         ----------

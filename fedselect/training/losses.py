@@ -300,10 +300,7 @@ def _on_all(metric: Any, outputs: Tensor, labels: Tensor) -> float:
 def client_means(
     model: nn.Module, clients: Sequence[Data], objective: Objective
 ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Mean loss and accuracy on each client's samples, shapes (len(clients),).
-
-    Small clients share a batch: a thousand of them cost a few passes through the model, not a thousand.
-    """
+    """Mean loss and accuracy on each client's samples, shapes (len(clients),)."""
     import torch
 
     losses, accuracies, start = [], [], 0

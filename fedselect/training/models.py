@@ -1,4 +1,4 @@
-"""Models: the papers' linear ones and CNNs by name, or a custom ``torch.nn.Module``; importable without PyTorch."""
+"""Models: the papers' linear ones and CNNs by name, or a custom ``torch.nn.Module``."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Optimizers of the clients and of the server: SGD, written out, and those of ``torch.optim``.
-
-SGD is written out on both sides (`sgd`, `fedselect.training.server.Server`): loading ``torch.optim`` takes a process
-longer than a small run.
-"""
+"""Optimizers of the clients and of the server: SGD, written out, and those of ``torch.optim``."""
 
 from __future__ import annotations
 

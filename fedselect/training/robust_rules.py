@@ -15,7 +15,7 @@ With n updates that returned in a round, of which a share of at most ``liars`` l
 
 The updates that the last three keep are weighed by the selection's weights, rescaled to the sum of all. The first two
 weigh all clients alike, times that sum. Each is a `ServerRule` in `SERVER_RULES`; `fedselect.training.corruption` has
-clients that lie. Importable without PyTorch.
+clients that lie.
 """
 
 from __future__ import annotations

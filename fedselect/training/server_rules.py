@@ -17,7 +17,7 @@ class or a function that makes one has a name for configurations, and its keywor
             return updates.max(dim=0).values if len(clients) else None
 
 ``examples/studies/stored_updates.py`` has three that keep something of every client, and
-`fedselect.training.robust_rules` five against clients that lie. Importable without PyTorch.
+`fedselect.training.robust_rules` five against clients that lie.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Settings of a training: how clients train and the server aggregates, on which device; importable without PyTorch."""
+"""Settings of a training: how clients train and the server aggregates, on which device."""
 
 from __future__ import annotations
 
@@ -133,7 +133,8 @@ class TrainingSettings:
         The change loses ``server_weight_decay``\ ·w of the global model before all that (CA-Fed's code: 0.01); where
         nothing arrived, nothing is lost.
     projection : float, optional
-        After every round the model is projected onto the ball of this radius around 0 (CA-Fed's W).
+        After a round in which updates arrived the model is projected onto the ball of this radius around 0 (CA-Fed's
+        W).
     importance : {"samples", "equal"}
         The objective is Σ α_k F_k with α_k = n_k / Σ n ("samples": FedGS, CA-Fed, E3CS, FedSS) or 1 / N ("equal":
         FedAU, FedVARP, MIFA). Server rules are told it; metrics compare realised importance with it.
@@ -145,7 +146,7 @@ class TrainingSettings:
         Updates longer than this are scaled down to this norm before they are applied, stored, or shown to the selector
         (not at all by default).
     evaluate_every : int
-        The model is evaluated on the test set after every so many rounds (a run always evaluates its last).
+        The model is evaluated on the test set after every so many rounds, and in the last round planned.
     evaluate_clients_every : int, optional
         After every so many rounds the model is evaluated at every client: on its own test samples where it holds some
         out (``data.client_test_fraction``), else on its training samples. The curves are in ``client_rounds.csv``;

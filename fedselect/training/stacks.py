@@ -1,4 +1,4 @@
-"""Clients trained in stacks, which is optional: one batched computation takes a step of all of them.
+"""Clients trained in stacks: one batched computation takes a step of all of them.
 
 **Who.** Not clients with dropout layers, buffers, another optimizer than SGD, augmented images, or samples that are
 read when used: these train one by one. ``batching = "never"`` is for all, and ``"always"`` refuses them.

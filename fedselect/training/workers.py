@@ -86,7 +86,7 @@ class Workers:
     """Threads with models; results come in the order of what was asked, whoever was first.
 
     PyTorch releases the interpreter's lock in its kernels, so that models with work in them (convolutions) use several
-    cores; each kernel runs on one thread then, and the bits of a result do not depend on the number of workers.
+    cores; each kernel runs on one thread then, so that results do not depend on the number of workers.
 
     Parameters
     ----------
