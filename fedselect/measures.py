@@ -802,8 +802,7 @@ def _number(value: Any) -> Any:
 def run_gaps(table: pd.DataFrame) -> pd.Series:
     """Compute each round's gap in units of the run: |bound − objective| over the mean |objective| of its rounds.
 
-    A round's own objective is no measure where it may cross zero, as FedGS's does once counts weigh as much as
-    distances. Where the mean itself is rounding (1e-12 at most), the unit is 1.
+    Where the mean itself is rounding (1e-12 at most), the unit is 1.
 
     Parameters
     ----------

@@ -116,7 +116,7 @@ def load_plugins(sources: Iterable[str], beside: Path | None = None) -> tuple[st
 
 
 def find_sources(sources: Iterable[str], beside: Path | None = None) -> dict[str, str]:
-    """Return the sources as another process finds them, with what was given; nothing is loaded.
+    """Return the sources as another process finds them, with what was given.
 
     Raises
     ------
@@ -339,8 +339,7 @@ def worker_payload(needed: Collection[tuple[str, str]]) -> bytes:
     Parameters
     ----------
     needed : collection of (str, str)
-        Kind and name of the components that must arrive; of the others those that can be sent are sent, too, as they
-        may use each other.
+        Kind and name of the components that must arrive; of the others those that can be sent are sent, too.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Dropout: selected clients whose update never arrives."""
+"""Dropout: selected clients whose update does not arrive."""
 
 from __future__ import annotations
 

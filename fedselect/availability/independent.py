@@ -151,8 +151,7 @@ def sin_lognormal(
 ) -> SinLognormal:
     r"""Draw log-normal rates that rise and fall over 24 rounds (FedGS's SLN).
 
-    Executed by the authors' code, whose docstring speaks of another period; see `SinLognormal` for the formula and
-    `lognormal` for the rates q_k, which are the same as LN's under one seed.
+    See `SinLognormal` for the formula and `lognormal` for the rates q_k, which are the same as LN's under one seed.
 
     Parameters
     ----------

@@ -50,7 +50,7 @@ class Federation:
     classes : int or None
         Number of classes; None where the labels are real numbers to be predicted (all samples are `Targets` then).
     validation : tuple of Samples
-        Samples of each client that were held out of training; empty where none were.
+        Samples of each client that were held out of training, if any.
     client_tests : tuple of Samples
         Samples of each client that it holds out to test the model with, for its scores alone (`with_client_tests`);
         empty where none were.

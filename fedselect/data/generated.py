@@ -50,8 +50,7 @@ def synthetic(
         deviations of u and B, as in FedProx's and FedGS's code; the same with variances, as N(0, α) reads; or the very
         numbers of FedGS's code, one legacy NumPy generator of seed 97 + ``seed`` for all, asked in the order of its
         script: a global model that is not used, u, every W, every b, B, every v, the sizes, every client's inputs. A
-        draw of Synthetic(α, β) sets the level of all losses: FedGS's are of the last at seed 0, as far as NumPy's
-        legacy generator gives the same numbers everywhere.
+        draw of Synthetic(α, β) sets the level of all losses: FedGS's are of the last at seed 0.
     samples : int, optional
         The same number of samples for every client, before the split, instead of log-normal ones; at least 10.
     dimension, classes : int

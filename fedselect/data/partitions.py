@@ -279,8 +279,7 @@ def primary_label(
     """Give every client one label in the main, and a few samples of the others (E3CS, non-iid).
 
     Each client has a primary label at random, takes a share of its samples from it and the rest from all other
-    labels, without replacement; clients draw by themselves, so that two may hold the same sample. (E3CS implies that
-    overlap: 400 of the primary label each would use CIFAR10's 5 000 up with twelve clients.)
+    labels, without replacement; clients draw by themselves, so that two may hold the same sample.
 
     Parameters
     ----------

@@ -177,7 +177,7 @@ def record(
     experiment : Experiment
         Federation, availability, selector and, where they train, how.
     rounds : iterable of int
-        Rounds to keep, from 0 and below ``experiment.rounds``; nothing is played beyond the last of them.
+        Rounds to keep, from 0 and below ``experiment.rounds``.
     train : bool
         Whether clients train. Selectors that look at losses or updates (CA-Fed, say; FedSS for its deviations) need it;
         others see the same rounds without.

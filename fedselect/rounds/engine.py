@@ -554,8 +554,7 @@ def round_record(done: Round) -> Record:
 def _clock_record(done: Round, times: RoundTimes, used: int) -> Record:
     """Convert the times of a round to JSON values: ``seconds`` at its end since the start of the run, and ``clock``.
 
-    A client's work is wasted where its update was not used; ``used`` counts those that were. Where all were, nothing
-    is late, leaves or is wasted, and few steps are left: they are felt in rounds of a few milliseconds.
+    A client's work is wasted where its update was not used; ``used`` counts those that were.
     """
     clients, parts = done.selection.clients, (times.download.tolist(), times.compute.tolist(), times.upload.tolist())
     if used == clients.size and times.arrived.all():

@@ -84,7 +84,7 @@ class History:
 
     @property
     def selections(self) -> NDArray[np.int64]:
-        """The same counts, by the name that scripts call."""
+        """The same as `counts`."""
         return self.counts
 
     @property

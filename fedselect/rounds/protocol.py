@@ -173,8 +173,8 @@ class RoundFeedback:
     Raises
     ------
     ConfigError
-        When ``outcomes`` are none, or contradict the selection, or a loss or duration is not finite: a client
-        that sends such a number has failed, and a selector that kept it would rank by it for good.
+        When ``outcomes`` are none, or contradict the selection, or a loss or duration is not finite (a client that
+        sends such a number has failed).
     """
 
     round: int

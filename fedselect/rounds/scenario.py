@@ -78,8 +78,8 @@ class World:
 class Scenario(World):
     """A world, its clients' data, and how many are to be selected for how long: what a selector is built for.
 
-    A selector's builder takes from it what its paper lets the server know. Whatever an *oracle* variant takes beyond
-    that (true availability or success rates, say) is an option that says so.
+    A selector's builder takes from it what its paper lets the server know. An *oracle* takes more (true availability or
+    success rates, say), and its description says so.
 
     Attributes
     ----------

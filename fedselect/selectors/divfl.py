@@ -219,7 +219,8 @@ def divfl(
 
     ``method="auto"`` proves each round's selection, ``"greedy"`` is as published and ``"stochastic-greedy"`` as the
     paper's experiments at scale. ``features="labels"`` compares what the server does not know (an oracle).
-    ``constraints`` and ``clients_file`` are those of ``fedgs``; every method but ``"stochastic-greedy"`` keeps them.
+    ``constraints`` and ``clients_file`` are those of ``fedgs``; of the toolkit's methods all but
+    ``"stochastic-greedy"`` keep them.
     """
     check_choice("features", features, "updates", "labels")
     return DivFL(

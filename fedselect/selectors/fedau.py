@@ -29,8 +29,7 @@ class FedAU(SelectorBase):
     selection alike. ω depends on earlier rounds alone. A client that has never participated has ω = 1 (K, once an
     interval of it was cut), so that without a cutoff its very first update counts little.
 
-    The poster leaves the server learning rate η to the training loop. Its code, which keeps a list of all intervals,
-    and its Algorithm 2 are the same weights.
+    The poster leaves the server learning rate η to the training loop.
 
     Parameters
     ----------

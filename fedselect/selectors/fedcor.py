@@ -115,7 +115,7 @@ class FedCor(SelectorBase):
     Its cost: every available client evaluates the model in every round of the warm-up, and before and after each
     uniform round later, a message of each; O(G² N) operations for the fit to G measured changes and O(N m (d + m)) for
     a selection. In the paper the uniform rounds after the warm-up are simulated beside the selected ones and discarded;
-    here they are rounds, and nothing is discarded.
+    here they are rounds.
 
     Parameters
     ----------

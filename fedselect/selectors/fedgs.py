@@ -84,9 +84,8 @@ class FedGS(SelectorBase):
     more, in seconds.
 
     The 3DG is given, or learned (``learned``): in the first ``warmup`` rounds every available client that has not been
-    heard trains, the updates are compared and discarded, and nothing is counted, as in the authors' code, which does
-    so in round 0. A client that is heard later joins the graph then. Updates come in the messages of training and
-    embeddings are computed of them at the server, so that the warm-up is all that a learned graph costs.
+    heard trains, the updates are compared and discarded, and no turn is counted, as in the authors' code, which does
+    so in round 0. A client that is heard later joins the graph then.
 
     Parameters
     ----------
@@ -445,12 +444,11 @@ def fedgs(
     says:
 
     ``"labels"``, ``"parameters"``: the oracle's, from the clients' label distributions or, as in the authors' runs on
-    Synthetic(α, β), from what generated their data. ``"secure"``: the label distributions again, which no party sees:
-    every pair of clients runs the scalar-product protocol of `graphs.secure_similarity` before the first round, with
-    its ``noise`` and ``fraction_bits``, which make what a similarity reveals less exact.
-    ``"functional"``, ``"update"``: learned in training, from averaged embeddings of noise (Eq. 12; the data set needs a
-    validation_fraction) or from model updates (Eq. 11), in ``warmup`` rounds (1; 0 for the others) and from each
-    client that is first heard later.
+    Synthetic(α, β), from what generated their data. ``"secure"``: the label distributions again, masked: every pair of
+    clients runs the scalar-product protocol of `graphs.secure_similarity` before the first round, with its ``noise``
+    and ``fraction_bits``, which make what a similarity reveals less exact. ``"functional"``, ``"update"``: learned in
+    training, from averaged embeddings of noise (Eq. 12; the data set needs a validation_fraction) or from model updates
+    (Eq. 11), in ``warmup`` rounds (1; 0 for the others) and from each client that is first heard later.
 
     ``distances_file`` names an N x N matrix to use instead (``.npy``, or text that `numpy.loadtxt` reads with commas).
 

@@ -164,9 +164,9 @@ class FedCS(SelectorBase):
     """Select the m available clients with the largest true success rates, ties always broken the same way.
 
     FedCS as E3CS adapts it to volatile clients (Huang et al., IEEE IoT-J 2022, Appendix A): an oracle that maximises
-    the expected number of returns and has no regard for fairness. Of equal rates the lower id wins in every round, as
-    E3CS's Fig. 3 shows. (The original of Nishio and Yonetani 2019 packs clients under a deadline by their latencies;
-    that is `fedselect.selectors.TimedFedCS`, which the selector ``fedcs`` is where there is a clock.)
+    the expected number of returns. Of equal rates the lower id wins in every round, as E3CS's Fig. 3 shows. (The
+    original of Nishio and Yonetani 2019 packs clients under a deadline by their latencies; that is
+    `fedselect.selectors.TimedFedCS`, which the selector ``fedcs`` is where there is a clock.)
 
     Parameters
     ----------

@@ -40,8 +40,7 @@ def returned_updates(feedback: RoundFeedback, name: str) -> tuple[NDArray[np.int
 class UpdateStore:
     """Latest update of every client and the inner products of all, N·d and N·N numbers of memory and of a checkpoint.
 
-    A round changes the rows of those that returned: m·N·d multiplications. Inner products are kept in single
-    precision, as they were computed, so that a resumed run has the same bits.
+    A round changes the rows of those that returned: m·N·d multiplications.
 
     Parameters
     ----------

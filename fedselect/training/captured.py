@@ -1,8 +1,7 @@
 """Steps of stacks in fixed memory, which CUDA captures once for a shape and replays.
 
 A stack's gradients are many small kernels on CUDA, and launching them takes longer than they do. A graph of CUDA's
-launches all of them at once. It has the shapes and the memory that it was captured with: so a step's batch and weights
-are copied to where the graph reads them, and the answers lie where it writes them, until the next step.
+launches all of them at once. It has the shapes and the memory that it was captured with.
 
 ``batching = "captured"`` asks for it. On a CPU there is nothing to capture: steps go through the same memory, and each
 is computed as without, to the same bits. It has not been run on a GPU yet.

@@ -2,7 +2,7 @@
 
 A corruption is a function ``corrupt(client, update, round)`` that returns what the client sends in the place of its
 update, a tensor of shape (d,); an honest client's is the update itself. Losses stay true. A corrupted update is checked
-like any other (`fedselect.training.screen`). Its randomness must be a function of its arguments, as everything here is:
+like any other (`fedselect.training.screen`). Its randomness must be a function of its arguments:
 ``fedselect.randomness.generator(seed, "corruption", round, client)``. By name it is made by a builder in `CORRUPTIONS`,
 ``(n_clients, seed, *, options) -> corrupt``. Clients that lie together see each other's updates: a corruption with a
 method ``together(clients, updates, round)`` changes the rows of a round (over Flower, and under a server rule with

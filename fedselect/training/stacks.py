@@ -12,12 +12,10 @@ two layers of 64 with tanh take 19 ms for 32, convolutions of digits 43 for 95, 
 round, and ``"captured"`` keeps to it, and lets CUDA capture the steps (`fedselect.training.captured`).
 
 **Padding.** A client's batches are padded to a width that depends on the client alone (the next power of two of its
-samples, at most the batch size); padded rows count 0 in the loss. So the shape of a client's computation does not
-depend on its company.
+samples, at most the batch size); padded rows count 0 in the loss.
 
 **Gradients** are in closed form for dense networks under the cross-entropy, and by ``torch.func`` for all else. Both
-take a *stack*: one row of parameters and one batch per client, and give every client's loss and gradient. No client's
-numbers enter another's.
+take a *stack*: one row of parameters and one batch per client, and give every client's loss and gradient.
 """
 
 from __future__ import annotations

@@ -83,7 +83,7 @@ class Lent:
 
 
 class Workers:
-    """Threads with models; results come in the order of what was asked, whoever was first.
+    """Threads with models; results come in the order of what was asked.
 
     PyTorch releases the interpreter's lock in its kernels, so that models with work in them (convolutions) use several
     cores; each kernel runs on one thread then, so that results do not depend on the number of workers.
@@ -123,6 +123,6 @@ def keep_memory() -> None:
     """Let the C library keep up to 64 MB of memory that is freed, for the next step, and not fetch it anew in each.
 
     GNU's allocator takes the largest block that was asked for and freed (up to 32 MB) as the size of what is worth
-    keeping; others are not changed by it. The block itself is never touched, so that it takes no memory.
+    keeping; others are not changed by it.
     """
     np.empty(2**25 - 2**16, dtype=np.uint8)
