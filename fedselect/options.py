@@ -7,6 +7,7 @@ import math
 import os
 import tomllib
 from collections.abc import Callable, Mapping
+from operator import index
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -71,7 +72,7 @@ class Registry(registry.Registry[Builder]):
 
 def check_choice(name: str, value: str, *accepted: str) -> str:
     """Return ``value`` if it is one of ``accepted``; raise `ConfigError` otherwise."""
-    if value not in accepted:
+    if not isinstance(value, str) or value not in accepted:
         words = ", ".join(map(repr, accepted[:-1])) + f" or {accepted[-1]!r}"
         raise ConfigError(f"{name} must be {words}; got {value!r}")
     return value
@@ -83,12 +84,21 @@ LARGEST_COUNT = 10**15
 
 def check_count(name: str, value: int, least: int = 1) -> int:
     """Return ``value`` if it is an integer of at least ``least``; raise `ConfigError` otherwise."""
-    if isinstance(value, bool) or not hasattr(value, "__index__") or value < least:
+    if not is_whole(value) or value < least:
         words = "a positive integer" if least == 1 else f"an integer of at least {least}"
         raise ConfigError(f"{name} must be {words}; got {value!r}")
     if value > LARGEST_COUNT:
         raise ConfigError(f"{name} must be at most 10^15; got a number of {len(str(int(value)))} digits")
     return int(value)
+
+
+def is_whole(value: Any) -> bool:
+    """Whether a value is one integer, and no truth value."""
+    try:
+        index(value)
+    except TypeError:
+        return False
+    return not isinstance(value, bool)
 
 
 def check_number(
@@ -102,7 +112,7 @@ def check_number(
 ) -> float:
     """Return ``value`` as a float if it is finite and in [low, high], less open ends; raise `ConfigError` if not."""
     try:
-        number = float(value)
+        number = math.nan if isinstance(value, str | bytes | complex) else float(value)
     except (TypeError, ValueError, OverflowError):
         number = math.nan
     inside = (low < number if open_low else low <= number) and (number < high if open_high else number <= high)

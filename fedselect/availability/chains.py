@@ -104,7 +104,12 @@ class TwoState(Chain):
 
     def __init__(self, stationary: ArrayLike, correlation: ArrayLike, seed: int) -> None:
         pi = check_rates(np.asarray(stationary), some=True)
-        lam = np.broadcast_to(np.asarray(correlation, dtype=np.float64), pi.shape).copy()
+        try:
+            lam = np.broadcast_to(np.asarray(correlation, dtype=np.float64), pi.shape).copy()
+        except (TypeError, ValueError, OverflowError):
+            raise ConfigError(
+                f"the correlation must be one number, or one per client; got {correlation!r:.80}"
+            ) from None
         least = lowest_correlation(pi)
         good = (lam >= least - 1e-12) & (lam <= 1)
         if not good.all():
@@ -155,7 +160,7 @@ def lowest_correlation(stationary: NDArray[np.float64]) -> NDArray[np.float64]:
 @AVAILABILITY.register("markov")
 def markov(federation: Federation, seed: int = 0, *, rate: float = 0.5, correlation: float = 0.9) -> TwoState:
     """Give every client a two-state Markov chain of the same rate and correlation λ (see `TwoState`)."""
-    return TwoState(np.full(len(federation), float(rate)), correlation, seed)
+    return TwoState(np.full(len(federation), rate), correlation, seed)
 
 
 @AVAILABILITY.register("ca-fed")

@@ -84,7 +84,7 @@ def success_classes(
     if not 1 <= len(classes) <= n_clients:
         raise ConfigError(f"{n_clients} clients can be in 1 to {n_clients} success classes; got {len(classes)}")
     parts = np.array_split(np.arange(n_clients), len(classes))
-    own = np.concatenate([np.full(part.size, float(rate)) for part, rate in zip(parts, classes, strict=True)])
+    own = np.concatenate([np.full(part.size, rate) for part, rate in zip(parts, classes, strict=True)])
     if shuffle:
         # "Round" 1 of the profile, so that classes and availability rates have nothing to do with each other.
         own = generator(seed, "profile", 1).permutation(own)

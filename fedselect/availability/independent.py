@@ -95,7 +95,7 @@ def ideal(federation: Federation, seed: int = 0) -> Independent:
 @AVAILABILITY.register("bernoulli")
 def bernoulli(federation: Federation, seed: int = 0, *, rate: float = 0.5) -> Independent:
     """Make every client available with the same rate."""
-    return Independent(np.full(len(federation), float(rate)), seed)
+    return Independent(np.full(len(federation), rate), seed)
 
 
 #: Where the clients' log-normal rates come from.

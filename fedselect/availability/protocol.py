@@ -49,7 +49,10 @@ def check_rates(
     rates: NDArray[np.float64], what: str = "availability rates", *, some: bool = False
 ) -> NDArray[np.float64]:
     """Return probabilities as float64; raise `ConfigError` for one outside [0, 1] or, with ``some``, if all are 0."""
-    rates = np.asarray(rates, dtype=np.float64)
+    try:
+        rates = np.asarray(rates, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"{what} must be one number per client: {error}") from None
     if rates.ndim != 1:
         raise ConfigError(f"{what} must be one number per client; got shape {rates.shape}")
     good = (rates >= 0) & (rates <= 1)

@@ -110,7 +110,8 @@ def read_transitions(
     same = who[1:] == who[:-1]
     if (back := np.flatnonzero(same & (at[1:] < at[:-1]))).size:
         before, after = (rows["time"][k] for k in order[back[0] : back[0] + 2])
-        raise DataError(f"{path}: times of a client do not decrease; client {who[back[0]]} has {after} after {before}")
+        client = rows["client"][order[back[0]]]
+        raise DataError(f"{path}: times of a client do not decrease; client {client} has {after} after {before}")
     last = float(at.max()) if end is None else _seconds(path, [end], time_zone, "end")[0]
     until = np.where(np.append(same, False), np.append(at[1:], last), last)
     kept = state & (until > at)

@@ -198,7 +198,10 @@ class Clock:
     enough: int | None = None
 
     def __post_init__(self) -> None:
-        samples = np.array(self.samples, dtype=np.float64)
+        try:
+            samples = np.array(self.samples, dtype=np.float64)
+        except (TypeError, ValueError, OverflowError):
+            samples = np.array(np.nan)
         if samples.shape != (len(self.devices),) or not (np.isfinite(samples) & (samples >= 0)).all():
             raise ConfigError(f"clock: samples must be one number for each of {len(self.devices)} clients")
         if (self.settings.policy == "over-selection") != (self.enough is not None):
@@ -460,7 +463,7 @@ def build_clock(
     ConfigError, DataError
         When a key is unknown, a value is not accepted, or a table of devices cannot be used.
     """
-    settings = check_clock(name, options or {})
+    settings, size = check_clock(name, options or {}), check_count("clock: size", size)
     work = np.asarray(samples)
     devices = CLOCKS.build(name, work.size, seed, **_split(name, options or {})[1])
     if not isinstance(devices, Devices) or len(devices) != work.size:

@@ -50,7 +50,10 @@ class Devices:
 
     def __post_init__(self) -> None:
         for name in (field.name for field in fields(self)):
-            values = np.array(getattr(self, name), dtype=np.float64)
+            try:
+                values = np.array(getattr(self, name), dtype=np.float64)
+            except (TypeError, ValueError, OverflowError) as error:
+                raise ConfigError(f"devices: {name} must be one number for each client: {error}") from None
             if values.ndim != 1 or values.size == 0 or values.size != len(self.seconds_per_sample):
                 raise ConfigError(f"devices: {name} must be one number for each client; got shape {values.shape}")
             wrong = np.flatnonzero(~(np.isfinite(values) & (values > 0)))

@@ -22,6 +22,7 @@ from fedselect.data.samples import (
     read_pair,
 )
 from fedselect.errors import ConfigError, DataError
+from fedselect.options import is_whole
 from fedselect.randomness import generator
 from solvers.problem import html_table
 
@@ -105,7 +106,11 @@ class Federation:
                 raise DataError(
                     f"labels of {classes} classes lie between 0 and {classes - 1}; {whose} has label {most}"
                 )
-            if classes is None and samples.labels.shape[1:] != self.test.labels.shape[1:]:
+            if (
+                classes is None
+                and isinstance(self.test, Samples)
+                and (samples.labels.shape[1:] != self.test.labels.shape[1:])
+            ):
                 shapes = f"{self.test.labels.shape[1:]}, and {whose}'s {samples.labels.shape[1:]}"
                 raise DataError(f"all targets have one shape; the test set's is {shapes}")
 
@@ -431,7 +436,7 @@ class Federation:
         if isinstance(options.get("ids"), np.ndarray):
             options["ids"] = options["ids"].tolist()
         PARTITIONS.check(partition, options)
-        if isinstance(seed, bool) or not hasattr(seed, "__index__") or seed < 0:
+        if not is_whole(seed) or seed < 0:
             raise DataError(f"seed must be a non-negative integer; got {seed!r}")
         whole = read_dataset(dataset, "the data set")
         outside = None if test is None else read_dataset(test, "the test set")
@@ -568,12 +573,14 @@ def _test_split(
     from sklearn.model_selection import train_test_split
 
     try:
+        if not 0 < share < 1:  # of None and of whole numbers scikit-learn makes something else
+            raise ValueError("it must lie between 0 and 1")
         train, test = train_test_split(
             np.arange(len(samples)),
             test_size=share,
             stratify=samples.labels if stratify else None,
             random_state=int(rng.integers(2**31)),
         )
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise DataError(f"test_fraction {share} does not split {len(samples)} samples: {error}") from error
     return np.sort(train), np.sort(test)

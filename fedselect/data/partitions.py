@@ -17,7 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import ConfigError, DataError
-from fedselect.options import Registry
+from fedselect.options import Registry, is_whole
 from solvers.options import did_you_mean
 
 if TYPE_CHECKING:
@@ -30,10 +30,10 @@ PARTITIONS: Registry = Registry("partition")
 
 def _check_clients(labels: NDArray[np.int64], n_clients: int, shared: bool = False, concentration: float = 1.0) -> None:
     """Raise `DataError` for no clients at all, or for more than samples where these are not ``shared``."""
-    if not concentration > 0:
+    if not 0 < concentration < np.inf:
         raise DataError(f"concentration must be positive; got {concentration}")
-    if n_clients < 1:
-        raise DataError(f"there must be at least 1 client; got {n_clients}")
+    if not is_whole(n_clients) or n_clients < 1:
+        raise DataError(f"there must be at least 1 client; got {n_clients!r}")
     if not shared and n_clients > labels.size:
         raise DataError(f"n_clients must lie between 1 and the number of samples, {labels.size}; got {n_clients}")
 
@@ -373,7 +373,7 @@ def dirichlet(
     _check_clients(labels, n_clients, concentration=concentration)
     parts: list[list[int]] = [[] for _ in range(n_clients)]
     for label in np.unique(labels):
-        shares = rng.dirichlet(np.full(n_clients, concentration))
+        shares = rng.dirichlet(np.full(n_clients, float(concentration)))
         if balanced:
             shares = shares * [len(mine) * n_clients < labels.size for mine in parts]
         _deal(np.flatnonzero(labels == label), shares, parts, rng)
@@ -397,7 +397,7 @@ def dirichlet_prior(
     """
     _check_clients(labels, n_clients, concentration=concentration)
     classes, counts = np.unique(labels, return_counts=True)
-    mixes = rng.dirichlet(concentration * counts / labels.size, size=n_clients)
+    mixes = rng.dirichlet(float(concentration) * counts / labels.size, size=n_clients)
     return _cut(labels, classes, mixes, rng)
 
 
@@ -414,7 +414,7 @@ def dirichlet_per_class(
     """
     _check_clients(labels, n_clients, concentration=concentration)
     classes = np.unique(labels)
-    mixes = rng.dirichlet(np.full(classes.size, concentration), size=n_clients)
+    mixes = rng.dirichlet(np.full(classes.size, float(concentration)), size=n_clients)
     return _cut(labels, classes, mixes, rng)
 
 
@@ -533,7 +533,7 @@ def hold_out(
     DataError
         When the share is out of range.
     """
-    if not 0 <= fraction < 1:
+    if not isinstance(fraction, int | float | np.integer | np.floating) or not 0 <= fraction < 1:
         raise DataError(f"validation_fraction must lie in [0, 1); got {fraction}")
     if fraction == 0:
         return list(parts), []

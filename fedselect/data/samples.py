@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from fedselect.errors import DataError
+from fedselect.options import is_whole
 
 #: Features and labels as they came.
 Pair = tuple[NDArray[Any], NDArray[Any]]
@@ -100,7 +101,7 @@ def _numbers(given: Any, what: str) -> NDArray[np.float32]:
     try:
         with np.errstate(over="ignore"):  # what is too large becomes infinite, and is told so
             features = np.ascontiguousarray(given, dtype=np.float32)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"{what} must be an array of numbers, shape (n, ...): {error}") from None
     # The extremes say it without a mask as large as the data: both carry NaN on.
     if features.size and not (np.isfinite(features.min()) and np.isfinite(features.max())):
@@ -116,7 +117,7 @@ def _labels(given: Any) -> NDArray[np.int64]:
         with np.errstate(invalid="ignore"):
             labels = raw.astype(np.int64)
         whole = labels.size == 0 or (raw.dtype.kind in "biuf" and bool((labels == raw).all()))
-    except (TypeError, ValueError):
+    except (TypeError, ValueError, OverflowError):
         raise DataError(f"labels must be whole numbers from 0; got {given!r:.60}") from None
     if not whole:
         other = raw[labels != raw].flat[0] if raw.dtype.kind in "biuf" else raw.flat[0]
@@ -132,7 +133,7 @@ MOST_CLASSES = 2**20
 
 def check_classes(classes: Any) -> int:
     """Return a number of classes; raise `DataError` for one that there cannot be."""
-    if isinstance(classes, bool) or not hasattr(classes, "__index__") or classes < 1:
+    if not is_whole(classes) or classes < 1:
         raise DataError(f"classes must be a positive whole number, or None; got {classes!r}")
     if classes > MOST_CLASSES:
         raise DataError(

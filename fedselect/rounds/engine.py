@@ -624,7 +624,7 @@ def listeners(callbacks: Callbacks) -> Iterator[Callable[[Record], bool]]:
     ConfigError
         When a callback is neither a function nor has ``on_round``.
     """
-    if callable(callbacks) or hasattr(callbacks, "on_round"):
+    if callable(callbacks) or hasattr(callbacks, "on_round") or not isinstance(callbacks, Iterable):
         callbacks = [callbacks]  # type: ignore[list-item]
     told: list[Callable[[Record], Any]] = []
     with ExitStack() as stack:

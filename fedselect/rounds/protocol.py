@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, Literal, Protocol
@@ -230,13 +230,21 @@ class OfClients(Mapping[int, NDArray[np.float32]]):
 
 def check_finite(what: str, numbers: Mapping[int, float]) -> None:
     """Raise `ConfigError` where the number of a client is not finite."""
-    if math.isfinite(sum(numbers.values())):
+    if _is_finite(numbers.values()):
         return
     for client, value in numbers.items():  # finite ones may overflow together
-        if not math.isfinite(value):
+        if not _is_finite([value]):
             raise ConfigError(
-                f"{what} of client {client} must be a finite number; got {value} (is it one that failed?)"
+                f"{what} of client {client} must be a finite number; got {value!s:.80} (is it one that failed?)"
             )
+
+
+def _is_finite(values: Iterable[float]) -> bool:
+    """Whether the sum of values is a finite number; what is none has no sum."""
+    try:
+        return math.isfinite(sum(values))
+    except (TypeError, OverflowError):
+        return False
 
 
 class Selector(Protocol):

@@ -48,9 +48,11 @@ class World:
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
-        sizes = np.asarray(self.sizes, dtype=np.int64)
-        if sizes.ndim != 1 or sizes.size == 0 or (sizes < 1).any():
+        given = np.asarray(self.sizes)
+        is_whole = given.dtype.kind in "iuf" and bool((given == np.floor(given)).all()) and (given < 2**63).all()
+        if given.ndim != 1 or given.size == 0 or not is_whole or (given < 1).any():
             raise ConfigError("sizes must be one positive number of samples a client, and there must be a client")
+        sizes = given.astype(np.int64)
         if self.time_limit is not None and not self.time_limit > 0:
             raise ConfigError(f"time_limit must be a positive number of seconds, or None; got {self.time_limit}")
         if self.clock is not None and len(self.clock.devices) != sizes.size:

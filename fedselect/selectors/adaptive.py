@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from fedselect.options import check_number
+from fedselect.options import check_count, check_number
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.selectors.base import (
     SELECTORS,
@@ -61,7 +61,7 @@ class AFL(SelectorBase):
         self.temperature = check_number("temperature", temperature)
         self.uniform = check_number("uniform", uniform, 0, 1)
         self.aggregation = check_aggregation(aggregation)
-        self.n_clients = n_clients
+        self.n_clients = check_count("the number of clients", n_clients)
         self.valuations = np.full(n_clients, np.nan)
         self._roots = np.ones(n_clients)
 

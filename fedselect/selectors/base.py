@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, ClassVar, Literal, Self, get_args
 
 import numpy as np
@@ -84,6 +84,7 @@ class _Selectors(Registry):
         own, budgets = self._apart(name, given)
         stated = budgets.get("constraints") or {"budgets": ()}
         tables = stated.get("budgets", ()) if isinstance(stated, Mapping) and set(stated) == {"budgets"} else (None,)
+        tables = tables if isinstance(tables, Sequence) else (None,)
         if any(not isinstance(each, Mapping) or each.get("over") != "run" for each in tables):
             able = ", ".join(each for each in self.names if "constraints" in self.options(each))
             raise ConfigError(
@@ -273,9 +274,12 @@ Importance = Literal["samples", "equal"]
 
 def check_importance(importance: ArrayLike) -> NDArray[np.float64]:
     """Return target importance α, (N,), if it is positive and sums to 1 (to 1e-9); raise `ConfigError` otherwise."""
-    alpha = np.array(importance, dtype=np.float64)
+    try:
+        alpha = np.array(importance, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        alpha = np.array(np.nan)
     if alpha.ndim != 1 or alpha.size == 0 or not (np.isfinite(alpha) & (alpha > 0)).all():
-        raise ConfigError(f"the importance must be one positive number for each client; got {importance!r}")
+        raise ConfigError(f"the importance must be one positive number for each client; got {importance!r:.80}")
     if abs(alpha.sum() - 1.0) > 1e-9:
         raise ConfigError(f"the importance must sum to 1; it sums to {alpha.sum():.12g}")
     alpha.setflags(write=False)

@@ -212,7 +212,10 @@ class CAFed(SelectorBase):
         check_solving(ExclusionProblem, method, bound_by, time_limit)
         self.minima: NDArray[np.float64] | None = None
         if minima is not None:
-            self.minima = np.broadcast_to(np.asarray(minima, dtype=np.float64), (n,))
+            try:
+                self.minima = np.broadcast_to(np.asarray(minima, dtype=np.float64), (n,))
+            except (TypeError, ValueError) as error:
+                raise ConfigError(f"minima must be one number for each of {n} clients: {error}") from None
         self._loss = np.zeros(n)  # F̂
         self._least = np.zeros(n)  # running minimum of F̂
         self._started = False

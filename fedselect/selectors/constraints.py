@@ -6,7 +6,7 @@ in a stated order (`RoundConstraints.of_round`), and its record says where it di
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError, DataError
-from fedselect.options import check_count
+from fedselect.options import check_count, check_number
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import Stateful, availability_rates
@@ -51,6 +51,7 @@ class ClockBudget:
     def __post_init__(self) -> None:
         if self.time not in _TIMES:
             raise ConfigError(f"a budget's clock must be one of {', '.join(_TIMES)}; got {self.time!r}")
+        check_number(f"a budget's limit of {self.name or self.time!r}", self.limit)
 
     def of_round(self, round: RoundContext) -> Budget:
         """Return the budget of a round, of the times that its clock expects."""
@@ -154,6 +155,9 @@ class RoundConstraints(Stateful):
         include_after: int | None = None,
     ) -> None:
         self.n_clients = check_count("the number of clients", n_clients)
+        lists = {"include": include, "exclude": exclude, "quotas": quotas, "budgets": budgets, "conflicts": conflicts}
+        for name, listed in lists.items():
+            _check_list(name, listed)
         self.include_after = None if include_after is None else check_count("include_after", include_after)
         self.quotas, self.conflicts = tuple(quotas), tuple(conflicts)
         self.budgets = tuple(each for each in budgets if not isinstance(each, RunBudget))
@@ -445,6 +449,8 @@ def constraints_of(
         return stated
     known = ("include", "exclude", "conflicts", "include_after", "quotas", "budgets")
     _check_keys("constraints", stated, known)
+    for name in ("quotas", "budgets"):
+        _check_list(name, stated.get(name, ()))
     groups = _Groups(scenario, clients_file)
     plain = {name: stated[name] for name in known[:4] if name in stated}
     quotas = [quota for table in stated.get("quotas", ()) for quota in groups.quotas(table)]
@@ -534,8 +540,15 @@ def _read_clients(path: str, n_clients: int) -> Any:
     return table.sort_values("client").drop(columns="client")
 
 
+def _check_list(name: str, listed: Any) -> None:
+    if isinstance(listed, str | Mapping) or not isinstance(listed, Iterable):
+        raise ConfigError(f"constraints: {name} must be a list; got {listed!r:.80}")
+
+
 def _check_keys(what: str, table: Any, known: tuple[str, ...]) -> None:
     if not isinstance(table, Mapping):
         raise ConfigError(f"{what} must be a table; got {table!r:.80}")
     if unknown := [key for key in table if key not in known]:
         raise ConfigError(f"{what} has no key {unknown[0]!r} (known: {', '.join(known)})")
+    if not isinstance(name := table.get("name", ""), str):
+        raise ConfigError(f"the name of {what} must be a text; got {name!r:.80}")

@@ -82,11 +82,11 @@ class CoverageGS(FedGS):
         cost: Mapping[str, int] | None = None,
         constraints: RoundConstraints | None = None,
     ) -> None:
-        _check_few(len(np.asarray(distances)))
+        _check_few(len(np.atleast_1d(distances)))
         # The parent checks the distances and α; how rounds are solved is this class's.
         super().__init__(
             size,
-            distances=np.asarray(distances, dtype=np.float64),
+            distances=distances,
             alpha=alpha,
             learned=learned,
             warmup=warmup,

@@ -168,9 +168,7 @@ class FedGS(SelectorBase):
         if within and ties != "random":
             raise ConfigError('within says among which selections ties="random" draws; give both')
         self.method, self.bound_by, self.time_limit = method, bound_by, time_limit
-        self.geometry: ClientDistances = (
-            distances if isinstance(distances, ClientDistances) else Matrix(np.asarray(distances, dtype=np.float64))
-        )
+        self.geometry: ClientDistances = distances if isinstance(distances, ClientDistances) else _matrix(distances)
         check_solving(self.geometry.problem, method, bound_by, time_limit)
         n = self.n_clients = self.geometry.n_clients
         self.constraints = constraints
@@ -389,6 +387,17 @@ class FedGS(SelectorBase):
             note |= described(edges, self.truth)
         self._noted = True
         return {"graph": note}
+
+
+def _matrix(distances: ArrayLike) -> Matrix:
+    """Return a matrix of numbers; raise `DataError` for what is none."""
+    try:
+        found = np.asarray(distances, dtype=np.float64)
+    except (TypeError, ValueError) as error:
+        raise DataError(f"FedGS cannot select with these distances: {error}") from None
+    if found.ndim != 2:
+        raise DataError(f"FedGS cannot select with these distances: they must be a matrix; got shape {found.shape}")
+    return Matrix(found)
 
 
 def turns_of(alpha: float, scale: Scale, n_clients: int, size: int) -> float:

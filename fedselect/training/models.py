@@ -350,7 +350,11 @@ def has_dropout(model: nn.Module) -> bool:
     """Whether a model has layers that draw in training."""
     from torch import nn
 
-    return any(isinstance(module, nn.modules.dropout._DropoutNd) for module in model.modules())
+    layers = (nn.modules.dropout._DropoutNd, nn.RReLU)
+    inside = (nn.RNNBase, nn.MultiheadAttention)  # which drop by functions, without a layer for it
+    return any(
+        isinstance(module, layers) or (isinstance(module, inside) and module.dropout > 0) for module in model.modules()
+    )
 
 
 def trained(model: nn.Module) -> list[nn.Parameter]:

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Literal
 
+import numpy as np
+import pandas as pd
 import pytest
 
 from fedselect.errors import ConfigError
-from fedselect.options import Registry
+from fedselect.options import Registry, check_choice, check_count, check_number
 from solvers.options import describe_type, matches
 
 THINGS: Registry = Registry("thing")
@@ -42,6 +44,31 @@ def test_build_passes_arguments_and_options():
 def test_bad_options_are_sentences(name, options, sentence):
     with pytest.raises(ConfigError, match=sentence):
         THINGS.build(name, "oak", **options)
+
+
+@pytest.mark.parametrize("value", ["x", None, 1, ["a"], np.array(["a", "b"]), pd.Series(["a"])])
+def test_what_is_no_choice_is_refused(value):
+    with pytest.raises(ConfigError, match="it must be 'a' or 'b'; got"):
+        check_choice("it", value, "a", "b")
+    assert check_choice("it", "b", "a", "b") == "b"
+
+
+@pytest.mark.parametrize(
+    "value", [None, "3", 3.0, True, 0, -(2**70), np.ones((2, 2)), np.zeros(0), pd.Series([1]), 3 + 0j]
+)
+def test_what_is_no_count_is_refused(value):
+    with pytest.raises(ConfigError, match="it must be a positive integer; got"):
+        check_count("it", value)
+    with pytest.raises(ConfigError, match=r"it must be at most 10\^15; got a number of 22 digits"):
+        check_count("it", 2**70)
+    assert check_count("it", np.int8(3)) == 3
+
+
+@pytest.mark.parametrize("value", [None, "0.5", b"1", 3 + 0j, np.complex128(1), np.ones(2), [1.0], 10**400, np.nan, -1])
+def test_what_is_no_number_is_refused(value):
+    with pytest.raises(ConfigError, match="it must be a number of at least 0; got"):
+        check_number("it", value)
+    assert check_number("it", np.float32(0.5)) == 0.5
 
 
 def test_literals_list_their_values():

@@ -13,10 +13,13 @@ from fedselect.availability import (
     DROPOUT,
     Independent,
     SinLognormal,
+    bernoulli,
     ca_fed,
     label_cycle,
     lognormal,
+    markov,
     record,
+    success_classes,
 )
 from fedselect.data import Federation, Samples, digits, synthetic
 from fedselect.errors import ConfigError
@@ -110,6 +113,11 @@ def test_lognormal_zero_is_full_availability(federation):
         (lambda f: AVAILABILITY.build("bernoulli", f, 0, rate=0.0), "none would ever be there"),
         (lambda f: AVAILABILITY.build("bernoulli", f, 0, rate=1.5), "client 0 has 1.5"),
         (lambda f: Independent(np.array([0.5, np.nan]), 0), "client 1 has nan"),
+        (lambda f: Independent(["often", "seldom"], 0), "availability rates must be one number per client: could not"),
+        (lambda f: Independent([2**70, 1], 0), "client 0 has 1.18"),
+        (lambda f: bernoulli(f, 0, rate=None), "availability rates must be one number per client|client 0 has nan"),
+        (lambda f: markov(f, 0, rate="often"), "availability rates must be one number per client: could not convert"),
+        (lambda f: success_classes(4, rates=[0.5, None]), "return rates must be one number|client 2 has nan"),
         (lambda f: AVAILABILITY.build("sometimes", f, 0), "there is no availability 'sometimes'"),
         (lambda f: DROPOUT.build("bernoulli", 5, 0, rate=-0.1), r"dropout rate must lie in \[0, 1\]; got -0.1"),
     ],

@@ -124,6 +124,7 @@ def test_pings_last_until_their_timeout(tmp_path):
         (read_intervals, "client,on,off\n-1,0,5\n", "clients count from 0"),
         (read_intervals, "client,on,off\n0,0,inf\n", "times are finite; found inf"),
         (read_transitions, "client,time,state\n0,5,1\n0,4,0\n", "client 0 has 4 after 5"),
+        (read_transitions, "client,time,state\nbo,5,1\nal,1,1\nbo,4,0\n", "client bo has 4 after 5"),
         (read_transitions, "client,time,state\n0,5,maybe\n", "a state is one of .*; found 'maybe'"),
     ],
 )

@@ -6,7 +6,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from fedselect.clock import CLOCKS, Devices, build_clock, constant, lognormal, read_devices, tiers
+from fedselect.clock import CLOCKS, Clock, Devices, build_clock, constant, lognormal, read_devices, tiers
 from fedselect.errors import ConfigError, DataError
 
 COLUMNS = ["client", "seconds_per_sample", "down_kbps", "up_kbps"]
@@ -116,3 +116,18 @@ def test_an_own_model_of_devices_is_registered_like_ours(restoring):
 
     with pytest.raises(ConfigError, match="must give a Devices of 3 clients; got None"):
         build_clock("none-at-all", np.ones(3), 2)
+
+
+@pytest.mark.parametrize("seconds", [["fast"], [0.1 + 0j], [10**400], None, 0.1, [], [[0.1]], [np.nan], [0.0]])
+def test_devices_that_are_none_are_refused(seconds):
+    with pytest.raises(ConfigError, match="devices: seconds_per_sample must be"):
+        Devices(seconds, [1.0], [1.0])
+
+
+@pytest.mark.parametrize("samples", [["many", "few"], [1 + 0j, 1], [10**400, 1], None, [1.0], [-1.0, 2.0], [np.nan, 1]])
+def test_samples_of_a_clock_are_a_number_for_each_client(samples):
+    with pytest.raises(ConfigError, match="clock: samples must be one number for each of 2 clients"):
+        Clock(constant(2), samples)
+    for size in (None, 0, 1.5, 2**70):
+        with pytest.raises(ConfigError, match="clock: size must be"):
+            build_clock("constant", [3, 3], size, 0, {"policy": "over-selection"})

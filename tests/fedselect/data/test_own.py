@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from fedselect.data import DATASETS, Federation, load_data
-from fedselect.data.samples import count_classes
+from fedselect.data.samples import Samples, Targets, count_classes
 from fedselect.errors import ConfigError, DataError
 from fedselect.experiments import Choice, Experiment, build_scenario
 
@@ -162,6 +162,29 @@ class Stream:
         (lambda: Federation.from_datasets([[(X[0], 1, 2)]], (X, Y)), "client 0 must be a pair"),
         (lambda: Federation.from_split((X, Y), "two-labels", 2), "did you mean 'two-label'"),
         (lambda: Federation.from_split((X, Y), "iid", 2, test_fraction=2.0), "test_fraction 2.0 does not split 4"),
+        (lambda: Federation.from_split((X, Y), "iid", 2, test_fraction=2), "test_fraction 2 does not split 4"),
+        (lambda: Federation.from_split((X, Y), "iid", 2, test_fraction=None), "test_fraction None does not split 4"),
+        (
+            lambda: Federation.from_split((X, Y), "iid", 2, test=(X, Y), validation_fraction=None),
+            "validation_fraction must lie in",
+        ),
+        (
+            lambda: Federation.from_split((X, Y), "iid", "two", test=(X, Y)),
+            "there must be at least 1 client; got 'two'",
+        ),
+        (lambda: Federation.from_split((X, Y), "iid", 1.5, test=(X, Y)), "there must be at least 1 client; got 1.5"),
+        (
+            lambda: Federation.from_split((X, Y), "dirichlet", 2, test_fraction=0.5, concentration=np.inf),
+            "concentration must be positive; got inf",
+        ),
+        (lambda: Federation.from_split((X, Y), "iid", 2, seed=np.ones(2)), "seed must be a non-negative integer"),
+        (
+            lambda: Federation.from_split((X, Y), "iid", 2, classes=np.ones(2)),
+            "classes must be a positive whole number",
+        ),
+        (lambda: Samples(X, [0, 1, 2**70, 1]), "labels must be whole numbers from 0"),
+        (lambda: Samples([[10**400]], [0]), "features must be an array of numbers"),
+        (lambda: Federation("own", (Targets(X, Y * 1.0),), None, None), "the test set must be given as Targets"),
         (lambda: Federation.from_split((X, Y), "iid", 2, seed=-1), "seed must be a non-negative integer; got -1"),
         (lambda: Federation.from_split((X, Y), [[0, 1], [2, 3]]), "a partition is named by a text"),
         (
@@ -174,6 +197,12 @@ class Stream:
 def test_what_cannot_be_used_is_refused_in_a_sentence(build, message):
     with pytest.raises((DataError, ConfigError), match=message):
         build()
+
+
+@pytest.mark.parametrize("partition", ["dirichlet", "dirichlet-prior", "dirichlet-per-class", "dirichlet-unequal"])
+def test_a_concentration_may_be_a_large_integer(partition):
+    split = Federation.from_split((X, Y), partition, 2, test_fraction=0.5, concentration=2**70)
+    assert split.sizes.tolist() == [1, 1]
 
 
 def test_a_round_may_not_choose_more_clients_than_a_data_set_turns_out_to_have(restoring):

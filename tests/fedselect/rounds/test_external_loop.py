@@ -96,6 +96,9 @@ def test_outcomes_and_numbers_of_a_round():
         ({"returned": [2, 4], "failed": [4]}, "both have returned and failed: 4"),
         ({"returned": [2], "losses": {4: 1.0}}, r"losses are given of clients that did not return: 4 \(returned: 2\)"),
         ({"returned": [2], "losses": {2: float("nan")}}, "losses of client 2 must be a finite number"),
+        ({"returned": [2, 4], "losses": {2: 1.0, 4: None}}, "losses of client 4 must be a finite number; got None"),
+        ({"returned": [2], "norms": {2: 10**400}}, "norms of client 2 must be a finite number; got 1000"),
+        ({"returned": [2], "durations": {2: "long"}}, "durations of client 2 must be a finite number; got long"),
         ({"returned": [2], "updates": {8: np.zeros(2)}}, "norms are given of clients that did not return: 8"),
     ],
 )

@@ -176,6 +176,15 @@ def test_a_table_of_clients_gives_groups_and_uses(clients_file, small_scenario):
         ({"budgets": [{"use": "expected", "limit": 1.0, "over": "run"}]}, "use is a number for each client; got 'exp"),
         ({"budgets": [{"clock": "energy", "limit": 1.0, "over": "run"}]}, "clock must be one of expected"),
         ({"include_after": 0}, "include_after must be a positive integer"),
+        ({"quotas": [{"by": "region", "at_most": 3, "name": 5}]}, "the name of a quota must be a text; got 5"),
+        ({"budgets": [{"clock": "upload", "limit": 1.0, "name": 5}]}, "the name of a budget must be a text; got 5"),
+        ({"conflicts": 5}, "constraints: conflicts must be a list; got 5"),
+        ({"quotas": 5}, "constraints: quotas must be a list; got 5"),
+        ({"budgets": {"clock": "upload"}}, "constraints: budgets must be a list; got {'clock': 'upload'}"),
+        ({"include": 5}, "constraints: include must be a list; got 5"),
+        ({"exclude": "all"}, "constraints: exclude must be a list; got 'all'"),
+        ({"budgets": [{"clock": "upload", "limit": -1.0}]}, "a budget's limit of 'upload' must be a number of"),
+        ({"budgets": [{"clock": "bytes", "limit": "1 GB"}]}, "a budget's limit of 'bytes' must be a number of"),
     ],
 )
 def test_what_a_configuration_gets_wrong_is_a_sentence(stated, sentence, clients_file, small_scenario):
@@ -189,6 +198,7 @@ def test_what_a_configuration_gets_wrong_is_a_sentence(stated, sentence, clients
         {"include_after": 3},
         {"budgets": [{"use": [1.0] * N, "limit": 3.0}]},
         {"budgets": [{"use": [1.0] * N, "limit": 3.0, "over": "run"}], "exclude": [1]},
+        {"budgets": 5},
     ],
 )
 def test_selectors_that_keep_none_say_which_do(stated, small_scenario):

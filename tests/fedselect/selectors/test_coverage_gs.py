@@ -9,10 +9,10 @@ import pytest
 
 from fedselect.availability import AVAILABILITY
 from fedselect.data import Federation, digits
-from fedselect.errors import ConfigError
+from fedselect.errors import ConfigError, DataError
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors import SELECTORS, CoverageGS
+from fedselect.selectors import SELECTORS, CoverageGS, FedGS
 from fedselect.selectors.constraints import RoundConstraints
 from graphs import dependency_graph, distances, similarity
 from solvers.constraints import Quota
@@ -117,6 +117,10 @@ def test_what_it_cannot_do_is_said_before_a_round():
     h = graph(5)
     with pytest.raises(ConfigError, match="does not keep side constraints"):
         CoverageGS(M, distances=h, method="stochastic-greedy", constraints=RoundConstraints(N, exclude=[1]))
+    for kind in (FedGS, CoverageGS):
+        for wrong in (5, None, "far", [[1.0 + 0j]], [0.0, 1.0]):
+            with pytest.raises(DataError, match="FedGS cannot select with these distances"):
+                kind(M, distances=wrong)
     many = 6001
     pair = np.zeros((1, 1)), np.zeros(1, dtype=int)
     federation = Federation.from_tensors([pair] * many, pair, classes=2)

@@ -378,5 +378,7 @@ def test_bad_options_are_sentences():
         ClusteredSampling(2, 5, by="labels")
     with pytest.raises(ConfigError, match=r"excluded must lie in \[0, 1\); got 1"):
         AFL(2, 5, excluded=1.0)
+    with pytest.raises(ConfigError, match="the number of clients must be a positive integer; got -5"):
+        AFL(2, -5)
     with pytest.raises(ConfigError, match="interval must be an integer of at least 2; got 1"):
         FedCor(2, importance=equal_importance(5), interval=1)

@@ -26,6 +26,18 @@ from fedselect.training.client import LocalTraining, batches
 from fedselect.training.fedavg import FedAvg
 from fedselect.training.stacks import Dense, dense
 
+
+class Recurrent(nn.Module):
+    """Two layers of an LSTM, which drops between them by a function."""
+
+    def __init__(self):
+        super().__init__()
+        self.lstm, self.head = nn.LSTM(2, 4, num_layers=2, dropout=0.5, batch_first=True), nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.head(self.lstm(x.unflatten(1, (3, 2)))[0][:, -1])
+
+
 ARCHITECTURES = {
     "linear": lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 3)),
     "mlp": lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.ReLU(), nn.Linear(5, 4), nn.ReLU(), nn.Linear(4, 3)),
@@ -34,6 +46,8 @@ ARCHITECTURES = {
         nn.Unflatten(1, (1, 2, 3)), nn.Conv2d(1, 4, 2), nn.ReLU(), nn.Flatten(), nn.Linear(8, 3)
     ),
     "dropout": lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.Dropout(0.5), nn.Linear(5, 3)),
+    "random slope": lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.RReLU(), nn.Linear(5, 3)),
+    "recurrent": Recurrent,
     "statistics": lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 5), nn.BatchNorm1d(5), nn.Linear(5, 3)),
     "wide": lambda: nn.Sequential(nn.Flatten(), nn.Linear(6, 30_000), nn.ReLU(), nn.Linear(30_000, 3)),
 }
@@ -234,8 +248,9 @@ def test_small_stacks_change_nothing_but_rounding(federation, monkeypatch):
     np.testing.assert_allclose(pairs.train(clients, weights, 0)[0], whole.train(clients, weights, 0)[0], atol=1e-6)
 
 
-def test_dropout_layers_draw_from_the_clients_randomness(federation):
-    local, weights = training(federation, "dropout")
+@pytest.mark.parametrize("architecture", ["dropout", "random slope", "recurrent"])
+def test_layers_that_draw_do_so_from_the_clients_randomness(federation, architecture):
+    local, weights = training(federation, architecture)
     torch.manual_seed(1)
     state = torch.random.get_rng_state()
     first = local.train([4, 7], weights, 0)[0]

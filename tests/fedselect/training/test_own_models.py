@@ -190,6 +190,8 @@ def test_a_loss_of_the_whole_batch_and_a_callback_that_is_none_are_refused(blobs
         _loop(blobs, loss=lambda z, y: nn.functional.cross_entropy(z, y)).fit(1)
     with pytest.raises(ConfigError, match="a callback is a function of a record"):
         _loop(blobs).fit(1, callbacks=[3])
+    with pytest.raises(ConfigError, match=r"a callback is a function of a record, or has .*; got None"):
+        _loop(blobs).fit(1, callbacks=None)
 
 
 def test_a_device_that_is_not_there():
