@@ -51,10 +51,10 @@ def group_clients(
 ) -> Grouping:
     """Group clients by label distribution, with the number of groups of the best silhouette.
 
-    Every number of mixture components from 2 to ``largest`` is tried that is below the number of clients and not above
-    that of different distributions; clients go to their likeliest component. Empty components are dropped, and of
-    equal scores (to 1e-9) the fewest groups win. One group scores 0 by convention, so it is chosen when no split
-    scores better (all clients alike).
+    With at most ``sample`` clients every number of mixture components from 2 to ``largest`` is tried that is below
+    that of clients and not above that of different distributions; clients go to their likeliest component. Empty
+    components are dropped, and of equal scores (to 1e-9) the fewest groups win. One group scores 0 by convention, so
+    it is chosen when no split scores better.
 
     The paper leaves range, covariance and start open. A full covariance of points on a simplex is singular, hence
     diagonal ones by default, with k-means starts, which find identical label groups where random ones merge them.
@@ -73,8 +73,7 @@ def group_clients(
         k-means starts for each number of components.
     sample : int
         Of more clients than this, mixtures and scores are those of so many, drawn at random, and numbers of components
-        beyond twenty go up by a tenth each; then every client goes to its likeliest component. (All numbers up to
-        hundred for 10 000 clients are half an hour, and distances of 800 MB.)
+        from twenty on go up by a tenth each; then every client goes to its likeliest component.
     seed : int
         Makes it repeatable; below 2³².
 
@@ -150,7 +149,7 @@ def silhouette(points: ArrayLike, labels: ArrayLike) -> float:
     Raises
     ------
     InvalidProblem
-        When the lengths disagree.
+        When points or labels are no finite numbers, or their lengths disagree.
     """
     rows, groups = frozen_array(points, "points", ndim=2), frozen_array(labels, "labels", dtype=np.int64)
     if groups.shape[0] != rows.shape[0] or groups.size == 0:

@@ -31,9 +31,8 @@ def allocate_whole(
     r"""Minimise :math:`\sum_k c_k / s_k` over whole :math:`\text{first} \le s \le \text{upper}` that sum to ``total``.
 
     Adding the next client to group k gains :math:`c_k / (s(s + 1))`, less each time, so the ``total − Σ first``
-    largest gains of all groups together are a feasible choice and the best one (Fox 1966; Wright 2012, 2017). Those
-    above a threshold t are counted in closed form, :math:`s(s + 1) \le c_k / t`; a bisection on t comes close to the
-    wanted number from below in O(K) a step, and a heap hands out the rest. Ties go to the lowest index.
+    largest gains of all groups together are a feasible choice and the best one (Fox 1966; Wright 2012, 2017). Ties go
+    to the lowest index.
 
     Parameters
     ----------
@@ -125,7 +124,7 @@ def _spread(
 
 
 def accepts_whole_start(problem: AllocationProblem, run: Run) -> None:
-    """Refuse a start in real numbers where the answer is to be in whole clients: most bounds hold for these only."""
+    """Refuse a start in real numbers where the answer is to be in whole clients."""
     if run.x is not None and not problem.integral(run.x):
         raise InvalidOption(f"start must be in whole clients for {run.method!r}, as its answers are")
 
@@ -134,7 +133,7 @@ def accepts_whole_start(problem: AllocationProblem, run: Run) -> None:
 def greedy(problem: AllocationProblem, run: Run) -> None:
     """Hand out clients by largest gain: exact in whole clients, in O(K log K) whatever the budget.
 
-    The certificate is a price: no client that was left out gains more, none that was handed out gains less.
+    It is proved by a price: no client left out gains more, and none handed out beyond the lower bounds gains less.
     """
     accepts_whole_start(problem, run)
     s = best_whole(problem, problem.costs)
@@ -180,8 +179,7 @@ def offer(problem: AllocationProblem, run: Run, x: NDArray[np.float64], price: f
 def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> None:
     """State Eq. 20 with its bounds in CVXPY and solve it with Clarabel's second-order cones.
 
-    The solver's point, or the one that its price implies where that is no worse, is moved back into the box and onto
-    the sum. The bound is the problem's own dual function at the solver's price: valid however inaccurate that is.
+    The bound is the problem's own dual function at the solver's price: valid however inaccurate that is.
 
     Parameters
     ----------
@@ -232,7 +230,7 @@ def proportional(problem: AllocationProblem, run: Run) -> None:
     """Allot as if all deviations were equal (FedSS-P, S_k = S·N_k/N within the bounds), in whole clients.
 
     What ``greedy`` gives for equal deviations, so that no group present is left without a client where there is one for
-    each (largest remainders of S·N_k/N can do that). The bound beside it is that of the real deviations.
+    each. The bound beside it is that of the real deviations.
     """
     accepts_whole_start(problem, run)
     present = problem.upper > 0
@@ -250,7 +248,7 @@ BLOCK = 50_000
 
 @method(AllocationProblem, "brute-force", kind="exact")
 def brute_force(problem: AllocationProblem, run: Run) -> None:
-    """Evaluate every allocation in whole clients; the reference that other methods are tested against.
+    """Evaluate every allocation in whole clients.
 
     Raises
     ------
@@ -322,7 +320,7 @@ def cp_sat(problem: AllocationProblem, run: Run, *, threads: Annotated[int, AtLe
     The costs c_k (1/s − 1/N_k) are scaled to integers by one factor, so that their largest sum is 2^46, and rounded
     *down*. Every line has integer coefficients and is lowered until it lies below the whole table of its group, so that
     CP-SAT's bound, divided by the factor, holds for the real costs at every stage. Rounding loses about 2K / 2^46 of
-    the largest sum. Lines next to the water-filling allocation come first; they are nearly always enough.
+    the largest sum.
 
     Parameters
     ----------

@@ -58,7 +58,7 @@ def budget(total: Any, most: int) -> int:
 
 
 def whole_numbers(value: ArrayLike, name: str) -> NDArray[np.int64]:
-    """Return ``value`` as a read-only vector of non-negative whole numbers, or a sentence."""
+    """Return ``value`` as a read-only vector of whole numbers from 0 to 2^52, or raise a sentence."""
     array = frozen_array(value, name)
     if (array != np.round(array)).any():
         raise InvalidProblem(f"{name} must be whole numbers; got {array[array != np.round(array)][0]:g}")
@@ -121,7 +121,7 @@ class AllocationProblem(Problem):
     Raises
     ------
     InvalidProblem
-        When an argument is not as described, or the bounds leave no allocation.
+        When an argument is not as described, the bounds leave no allocation, or squares of deviations overflow.
 
     Notes
     -----
@@ -186,12 +186,13 @@ class AllocationProblem(Problem):
         ------
         InvalidProblem
             When an argument is not as described, no client is available, or ``total`` is below what the groups present
-            need at least: no group is dropped silently.
+            need at least.
         """
         upper = whole_numbers(available, "available")
         if not upper.any():
             raise InvalidProblem("no client is available, so there is nothing to allocate")
-        return cls(sizes, deviations, min(total, int(upper.sum())), np.minimum(lower, upper), upper)  # type: ignore[arg-type]
+        least, wanted = per_group(lower, upper.size, "lower"), integer(total, "total", AtLeast(1))
+        return cls(sizes, deviations, min(wanted, int(upper.sum())), np.minimum(least, upper), upper)
 
     @property
     def n(self) -> int:
@@ -222,7 +223,7 @@ class AllocationProblem(Problem):
 
     @cached_property
     def scale(self) -> float:
-        """The smallest objective of real allocations above `first`: 0 only if every client that costs is sampled."""
+        """The smallest objective of real allocations above `first`."""
         return self.objective(self.water_fill(self.first)[0])
 
     def decision(self, x: ArrayLike) -> NDArray[Any]:

@@ -53,16 +53,15 @@ def expected_solutions(vectors: NDArray[np.int64], need: NDArray[np.int64]) -> f
 def balance_exactly(problem: BalanceProblem, run: Run) -> None:
     r"""Replace ten clients of the incumbent by ten that make its union as balanced as whole counts can be.
 
-    With some :math:`10^{23}` selections of ten among a thousand clients, many thousands balance exactly, where swaps
-    end at an imbalance of :math:`10^{-5}`. Ten clients are two fours and a pair. Of all fours those are listed whose
-    residue, a random linear function of the counts, is one of two drawn numbers; a pair of the residue that is left
-    joins a four of either list where their 64-bit hashes, linear too, add up. It is Schroeppel and Shamir's meeting
-    in the middle with the modulus of Howgrave-Graham and Joux. Whether it pays is estimated before.
+    Ten clients are two fours and a pair. Of all fours those are listed whose residue, a random linear function of the
+    counts, is one of two drawn numbers; a pair of the residue that is left joins a four of either list where their
+    64-bit hashes, linear too, add up. It is Schroeppel and Shamir's meeting in the middle with the modulus of
+    Howgrave-Graham and Joux. Whether it pays is estimated before.
 
     Parameters
     ----------
     problem : BalanceProblem
-        At least ten clients to select.
+        Where there are not ten clients to select and ten to leave out, nothing is done.
     run : Run
         Clock, randomness and incumbent.
     """

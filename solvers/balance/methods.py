@@ -133,7 +133,7 @@ def as_dispersion(problem: BalanceProblem, price: float = 0.0) -> tuple[Dispersi
 
     With :math:`G_{ij} = \beta_i^\top \beta_j - \kappa q_i q_j`, distances :math:`C + (G_{ii} + G_{jj}) / 2 - G_{ij}`
     and costs :math:`m G_{ii}` have the value :math:`C m (m - 1) - s^\top G s` at every selection; C makes distances
-    non-negative, and is 0 for κ = 0, where they are squares of Euclidean ones.
+    non-negative, and is 0 for κ = 0, where they are half the squares of Euclidean ones.
 
     Parameters
     ----------
@@ -337,7 +337,7 @@ def cp_sat(problem: BalanceProblem, run: Run, *, threads: Annotated[int, AtLeast
 
 @method(BalanceProblem, "brute-force", kind="exact", constraints=True, pool=True, work=True)
 def brute_force(problem: BalanceProblem, run: Run) -> None:
-    """Evaluate every selection; the reference that other methods are tested against.
+    """Evaluate every selection.
 
     Raises
     ------

@@ -35,7 +35,7 @@ class BalanceProblem(ConstrainedProblem):
     Parameters
     ----------
     label_counts : (n, B) array-like of int
-        Samples of each class that each client has; every client has one at least.
+        Samples of each class that each client has, up to 10⁹; every client has one at least.
     size : int
         Number m of clients to select, 1 ≤ m ≤ n.
     include, exclude, quotas, budgets, conflicts : optional

@@ -20,7 +20,8 @@ def checked(p: ArrayLike) -> tuple[NDArray[np.float64], int]:
     Raises
     ------
     InvalidProblem
-        When an entry is below 0 or above 1 by more than 1e-9, or the sum is no whole number (to 1e-9 relative).
+        When ``p`` is no vector of numbers, an entry is below 0 or above 1 by more than 1e-9, or the sum is no whole
+        number (to 1e-9 relative).
     """
     array = vector(p, "p")
     low, high = float(array.min()), float(array.max())
@@ -34,11 +35,10 @@ def checked(p: ArrayLike) -> tuple[NDArray[np.float64], int]:
 
 
 def madow(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw exactly Σp clients, client i with probability p_i exactly; O(K + k log k).
+    """Draw Σp clients, client i with probability p_i; O(K + k log k).
 
     The probabilities are laid end to end in random order, and the clients under u, u + 1, u + 2, … are taken, u
-    uniform on [0, 1) (Madow 1949). None is longer than 1, so none is taken twice. Without the random order, some pairs
-    would never be drawn together.
+    uniform on [0, 1) (Madow 1949).
 
     Parameters
     ----------
@@ -74,12 +74,11 @@ def madow(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def dep_round(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw exactly Σp clients, client i with probability p_i exactly, negatively correlated; O(K).
+    """Draw Σp clients, client i with probability p_i, negatively correlated; O(K).
 
     Two fractional probabilities are played against each other so that one of them becomes 0 or 1, their sum kept
     (Gandhi et al. 2006; the draw of Exp3.M). If the sum s is at most 1, one takes it all, i with probability p_i / s;
-    otherwise one is lifted to 1, i with probability (1 − p_j) / (2 − s). Each step keeps every expectation. All pairs
-    of a random matching play at once, so about half of the fractional clients remain after each round.
+    otherwise one is lifted to 1, i with probability (1 − p_j) / (2 − s). Each step keeps every expectation.
 
     (Some public code swaps the two probabilities; (0.9, 0.6, 0.5) then turns into (0.60, 0.90, 0.50).)
 
@@ -111,8 +110,8 @@ def successive(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
     """Draw Σp clients one after the other in proportion to p, without replacement: the paper's "multinomialNR".
 
     This is ``torch.multinomial(p, k, replacement=False)``, which E3CS uses (§V-C) and takes to include client i with
-    probability p_i. It does not, except when all positive p are equal: large p are drawn too rarely (a client with
-    p = 1 is not certain), small p too often. Exact inclusion probabilities (`successive_inclusion`):
+    probability p_i. It does so only for k = 1, or where all positive p are equal. Otherwise large p are drawn too
+    rarely (a client with p = 1 is not certain), small p too often. Inclusion probabilities (`successive_inclusion`):
 
     ====================  ==================================
     p                     drawn with probability
@@ -135,10 +134,7 @@ def successive(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
 
 
 def race(weights: NDArray[np.float64], size: int, rng: np.random.Generator) -> NDArray[np.int64]:
-    """Draw ``size`` of those with a positive weight, one after the other in proportion to it; sorted ids.
-
-    Unlike `successive` it asks of the weights nothing but their ratios.
-    """
+    """Draw ``size`` of those with a positive weight, one after the other in proportion to it; sorted ids."""
     positive = np.flatnonzero(weights > 0)
     # The k smallest of independent exponentials with rates p come in the order of successive draws. Their logarithms
     # do not overflow where p is tiny.

@@ -102,9 +102,9 @@ def bisection(problem: CappingProblem, run: Run) -> None:
 def convex(problem: CappingProblem, run: Run) -> None:
     """State the projection in CVXPY and solve it with Clarabel's exponential cone.
 
-    Nothing of the solver's is taken on trust: its point is moved back into the box and onto the sum, and the bound
-    is the problem's own dual function at the solver's multiplier, valid however inaccurate that is. It can tell a tie
-    at the ceiling from an overflow only to 1e-7.
+    The solver's point is moved back into the box and onto the sum, and the bound is the problem's own dual function at
+    the solver's multiplier, valid however inaccurate that is. It can tell a tie at the ceiling from an overflow only
+    to 1e-7.
     """
     with run.loading():
         import cvxpy as cp
@@ -147,7 +147,8 @@ def as_printed(problem: CappingProblem, run: Run) -> None:
     a weight lies in :math:`(w_{i_v}, w_{i_v} / (1 - \sigma)]`. Weights (5, 4, 1, 1, 1) with k = 3, σ = 0.2 then give
     the first client the "probability" 1.0136.
 
-    An answer that is no feasible decision is not offered: ``stopped`` is ``"error"`` and ``raw`` has it.
+    An answer that is no feasible decision is not offered: ``stopped`` is ``"error"`` and ``raw`` has it. There is none
+    where no case is accepted.
     """
     if problem.mass == 0:
         run.offer(np.full(problem.n, problem.size / problem.n))
@@ -182,10 +183,9 @@ def as_printed(problem: CappingProblem, run: Run) -> None:
 def one_pass(problem: CappingProblem, run: Run) -> None:
     """Allot in proportion and cut off at 1, once: where that cuts, the probabilities sum to less than k.
 
-    A public implementation of E3CS does this; with a floor of 0 and one weight far above the others it allots hardly
-    more than one of the k clients. When nothing exceeds 1 the answer is right and is offered. Otherwise it is no
-    feasible decision, so ``Solution.x`` is ``None`` and ``stopped`` is ``"error"``; the vector is in ``raw``, and what
-    it lacks in ``details["shortfall"]``.
+    A public implementation of E3CS does this. When nothing exceeds 1 the answer is right and is offered. Otherwise it
+    is no feasible decision, so ``Solution.x`` is ``None`` and ``stopped`` is ``"error"``; the vector is in ``raw``, and
+    what it lacks in ``details["shortfall"]``.
     """
     share = np.exp(problem.log_shares) if problem.mass else np.zeros(problem.n)
     raw = np.minimum(problem.floor + share, 1.0)

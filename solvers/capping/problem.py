@@ -29,8 +29,7 @@ class CappingProblem(Problem):
     its solution is :math:`r_i = \min(w_i / \alpha,\, 1 - \sigma)`, which is E3CS's ProbAlloc (Huang et al.,
     IEEE Internet of Things Journal 2022, Algorithm 2 and Eqs. 17-23, read so that the probabilities sum to k: see
     `as_printed`). The objective is 0 when nothing exceeds 1 and grows with what has to be taken from the capped
-    clients. Against shares, and not weights, the value does not change when all weights are multiplied by a constant,
-    just as the solution does not.
+    clients.
 
     With σ > 0 this is *not* the projection of the weights on :math:`\{\sigma \le p \le 1\}`, whose solution is
     :math:`\mathrm{clip}(\lambda w_i, \sigma, 1)`: the floor is given to every client first.
@@ -40,7 +39,7 @@ class CappingProblem(Problem):
     weights : (K,) array-like, optional
         Positive weights w. Give these or ``log_weights``.
     log_weights : (K,) array-like, optional
-        Logarithms of the weights, of any finite size: ±1e4 neither overflows nor underflows.
+        Logarithms of the weights; ±1e4 neither overflows nor underflows.
     size : int
         Expected number k of clients drawn, 1 ≤ k ≤ K: the sum of the probabilities.
     floor : float
