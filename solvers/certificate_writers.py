@@ -69,9 +69,8 @@ def with_certificate(
 
     The certificate is read by `solvers.certificates.check` before it is kept, and claims what that verifies: the bound
     of the solution, or a weaker one where the rounding of its numbers, or the time, does not allow more. One that the
-    search itself wrote down is kept as it is, since reading it would cost more than it did; multipliers of rows
-    (``rlt``) that prove less than the solution states are what the writer begins with, and kept where it finds nothing
-    better.
+    search itself wrote down is kept unread; multipliers of rows (``rlt``) that prove less than the solution states are
+    what the writer begins with, and kept where it finds nothing better.
 
     Parameters
     ----------
@@ -90,9 +89,9 @@ def with_certificate(
     -------
     Solution
         ``certificate_report`` says what became of it: ``seconds`` for the certificate, ``check_seconds`` (0 for one
-        that the search wrote down, which is not read), and either the ``bound`` it claims and its ``distance`` to the
-        solution's, or why there is no certificate. Where what was proved is tighter, it is the solution's bound from
-        then on.
+        that the search wrote down, which is not read), the ``bound`` it claims and its ``distance`` to the solution's;
+        or ``none`` alone, why there is no certificate. Where what was proved is tighter, it is the solution's bound
+        from then on.
     """
     if recorded is not None and (recorded.kind != "rlt" or _is_near(solution, recorded.bound)):
         told = {"seconds": 0.0, "check_seconds": 0.0, "bound": recorded.bound}

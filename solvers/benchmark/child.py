@@ -1,4 +1,4 @@
-"""The solver process: a fresh interpreter that solves what it is sent, so that a method can harm nothing but itself."""
+"""The solver process: a fresh interpreter that solves what it is sent."""
 
 from __future__ import annotations
 
@@ -59,7 +59,7 @@ class Request:
 
 
 def main(descriptor: int) -> None:
-    """Answer requests from the socket ``descriptor`` until it closes, then end without any ceremony.
+    """Answer requests from the socket ``descriptor`` until it closes, or none has come for a minute.
 
     The first message is ``(packages, methods)``: distributions whose versions are returned, and pairs of a
     method's name and its pickled `Method` entry, those of the user's own script included. Later ones are `Request`.

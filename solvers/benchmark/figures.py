@@ -1,4 +1,4 @@
-"""Pictures of a benchmark; each function returns a Matplotlib figure and touches no global state.
+"""Pictures of a benchmark; each function returns a Matplotlib figure.
 
 They are readable in black and white: methods differ in dashes and markers as well as in colour, and the colours
 (Okabe and Ito) stay apart for colour-blind readers. The numbers drawn come from `solvers.benchmark.profiles`.

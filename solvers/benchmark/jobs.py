@@ -37,9 +37,8 @@ _WARM_UP_LIMITS = (0.01, 0.3)
 class SolverProcess:
     """One long-lived solver process and the pipe to it.
 
-    It is a fresh interpreter, not a fork: no threads, locks or compiled state of the caller come along, and it works
-    the same under a worker of loky, Ray or Dask. It leads a session of its own, so that Ctrl-C reaches only the
-    caller, and ending it ends whatever it started.
+    It is a fresh interpreter, not a fork. It leads a session of its own, so that Ctrl-C reaches only the caller, and
+    ending it ends the processes it started that stayed in its group.
 
     Parameters
     ----------
@@ -268,8 +267,6 @@ _CONNECT_SECONDS = 5.0
 class JobRunner:
     """Calls of a function by free workers of joblib, here or on a cluster; results come as calls end, in any order.
 
-    Whoever leaves the loop over the results early, by Ctrl-C too, ends what is still at work.
-
     Parameters
     ----------
     jobs : int or None
@@ -280,7 +277,7 @@ class JobRunner:
     wave : int
         Calls per worker that are handed over together where a backend returns lists alone; 0 for all at once.
     error : type
-        The exception for settings that joblib does not accept, and for a worker that died.
+        The exception for settings that joblib does not accept, a worker that died, and a cluster out of reach.
     """
 
     def __init__(

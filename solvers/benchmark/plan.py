@@ -9,6 +9,7 @@ import inspect
 import itertools
 import json
 import math
+import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from solvers import instances
-from solvers.checks import integer, seconds_or_none
+from solvers.checks import integer, number, seconds_or_none
 from solvers.errors import BenchmarkError, InvalidOption, MissingBackend
 from solvers.options import AtLeast, did_you_mean
 from solvers.problem import Problem, load
@@ -94,7 +95,7 @@ def resolve_instance(source: str | Path | Problem | Callable[[], Problem], name:
     Raises
     ------
     BenchmarkError
-        When there is neither such a file nor such a name.
+        When there is neither such a file nor such a name, or it is none of these.
     InvalidProblem
         When the file states no valid problem.
     """
@@ -102,6 +103,10 @@ def resolve_instance(source: str | Path | Problem | Callable[[], Problem], name:
         source = source()
     if isinstance(source, Problem):
         return Instance(name or type(source).__name__, source)
+    if not isinstance(source, str | os.PathLike):
+        raise BenchmarkError(
+            f"an instance is a problem, a function that makes one, a file or a name of the library; got {source!r:.80}"
+        )
     path = Path(source)
     if path.is_file():
         if path.suffix == ".npz":
@@ -145,7 +150,7 @@ class Plan:
         plan = cls(
             tuple(_variant(label, value) for label, value in _labelled(methods)),
             tuple(_with_best(resolve_instance(source, name), best_known or {}) for name, source in named),
-            tuple(integer(seed, "seed", AtLeast(0), error=BenchmarkError) for seed in seeds),
+            tuple(_seed(seed) for seed in seeds),
             tuple(seconds_or_none(limit, "time limit", BenchmarkError) for limit in limits),
         )
         plan._check(best_known or {})
@@ -210,7 +215,11 @@ def _labelled(methods: Sequence[str] | Mapping[str, Any]) -> Iterator[tuple[str,
 
 
 def _variant(label: str, value: str | tuple[str, Mapping[str, Any]]) -> Variant:
-    name, options = (value, {}) if isinstance(value, str) else value
+    if isinstance(value, str):
+        value = value, {}
+    if not (isinstance(value, tuple | list) and len(value) == 2 and isinstance(value[0], str)):
+        raise BenchmarkError(f"method {label!r} must be a name, or a name and its options; got {value!r:.80}")
+    name, options = value
     try:
         plain = json.loads(json.dumps(dict(options)))
     except (TypeError, ValueError) as error:
@@ -218,12 +227,17 @@ def _variant(label: str, value: str | tuple[str, Mapping[str, Any]]) -> Variant:
     return Variant(str(label), name, plain)
 
 
+def _seed(value: Any) -> int:
+    seed = integer(value, "seed", AtLeast(0), error=BenchmarkError)
+    if seed >= 2**63:  # the table keeps seeds in 64 bits
+        raise BenchmarkError(f"seed must be below 2^63; got {seed}")
+    return seed
+
+
 def _with_best(instance: Instance, best_known: Mapping[str, float]) -> Instance:
     if instance.name not in best_known:
         return instance
-    value = float(best_known[instance.name])
-    if not math.isfinite(value):
-        raise BenchmarkError(f"the best known value of {instance.name!r} must be finite; got {value}")
+    value = number(best_known[instance.name], f"the best known value of {instance.name!r}", error=BenchmarkError)
     return dataclasses.replace(instance, best_known=value, witnessed=False)
 
 

@@ -1,8 +1,8 @@
 """Sums of a benchmark: profiles, wins, gap over time, cost against size, means for each limit, and lost races.
 
-Every sum is of the tidy table of a `Benchmark`. Rows that answer a relaxation in real numbers take no part. A row whose
-verdict is not "ok" counts as a failure, whatever numbers it brought. In `summary` both only prove nothing. What a
-method did not take (`taken`) is a failure in profiles and costs alone.
+Rows that answer a relaxation in real numbers take no part. A row whose verdict is not "ok" counts as a failure, and
+`lost` leaves it out. In `summary` both count, but prove nothing. What a method did not take (`taken`) is a failure in
+profiles and costs alone.
 """
 
 from __future__ import annotations
@@ -51,7 +51,8 @@ def performance_profile(table: pd.DataFrame, measure: Measure = "time_to_proof")
     -------
     DataFrame
         ``method, ratio, share``: the steps of each ρ, from ratio 1 on. Races are (instance, seed, time limit), those
-        that no method finishes included: ρ ends at the share that a method finished at all.
+        that no method finishes included: ρ ends at the share that a method finished, without those in which another
+        one's value is 0.
 
     References
     ----------
@@ -119,7 +120,7 @@ def gap_over_time(
     band: tuple[float, float] = (0.25, 0.75),
     points: int = 100,
 ) -> pd.DataFrame:
-    """Return the gap of the incumbent as seconds pass: median over all rows of a method, and a band around it.
+    """Return the gap of the incumbent as seconds pass: median over the rows of a method, and a band around it.
 
     Parameters
     ----------
@@ -194,7 +195,7 @@ def cost_against_size(table: pd.DataFrame, measure: Measure = "seconds") -> pd.D
 
 
 def taken(table: pd.DataFrame) -> pd.DataFrame:
-    """Return the rows that a method took, solved or not: one that a licence refuses says nothing of it."""
+    """Return the rows that a method took, solved or not."""
     return table[~table["verdict"].isin(_NOT_TAKEN)]
 
 
@@ -310,7 +311,7 @@ def summary(table: pd.DataFrame) -> pd.DataFrame:
 
 
 def lost(table: pd.DataFrame, ours: str = "auto", others: Callable[[str], bool] | None = None) -> pd.DataFrame:
-    """Return the races in which another method did better than ``ours``.
+    """Return the races in which another method did better than ``ours``, of those in which ours gave a sound answer.
 
     Parameters
     ----------

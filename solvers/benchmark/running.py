@@ -53,8 +53,8 @@ def run_benchmark(
 ) -> Benchmark:
     r"""Solve every instance with every method, under every seed and time limit, and check every answer from outside.
 
-    Methods run in solver processes, one kept by each joblib worker: one that dies, hangs or lies costs its own row
-    and nothing else. Rows are written as they come; the same call on the same folder does only what is missing.
+    Methods run in solver processes, one kept by each joblib worker: one that dies, hangs or lies costs its own row.
+    Rows are written as they come; the same call on the same folder does only what is missing.
 
     Parameters
     ----------
@@ -65,7 +65,7 @@ def run_benchmark(
         library. Other files are problems once their reader has made one, such as `solvers.dispersion.read_tsplib`;
         ``fedselect bench`` picks it by the ending.
     seeds : sequence of int
-        Seeds of every method.
+        Seeds of every method, from 0 and below 2⁶³.
     time_limits : sequence of float or None
         Seconds a solve may take; ``None`` for no limit.
     out : path-like, optional
@@ -104,9 +104,10 @@ def run_benchmark(
         ``family, instance, n, method, registered, options, seed, time_limit``
             What was solved: n is the problem's size, method the label, registered the method's name, options are JSON.
         ``verdict``
-            "ok"; "crashed" (the process died); "hung" (it was ended ``grace`` after its limit); "error" (it raised);
-            "invalid" (the decision is infeasible, its objective is not the one claimed, or the bound is refuted by
-            its own decision, by that of another row, or by one in the instance library, which the message names);
+            "ok"; "crashed" (the process died); "hung" (it was ended ``grace`` after its limit, or after ``patience``);
+            "error" (it raised); "invalid" (a claim does not hold, and the message says which: the decision is
+            infeasible, its objective is another, "optimal" has no bound that proves it, or its own decision, that of
+            another row or one in the instance library refutes the bound or that nothing is feasible);
             "nondeterministic" (the repetition differed); "refused" (the method, or a free licence, does not take this
             problem); "missing" (a package is not installed).
         ``status, stopped``
@@ -118,9 +119,9 @@ def run_benchmark(
         ``bound, gap``
             As claimed, and `solvers.relative_gap` of the two.
         ``best_known``
-            The best of the value given and of all feasible decisions in the table, for the instance's sense.
+            The best of the value given and of the feasible decisions in the table, for the instance's sense.
         ``gap_to_best``
-            `solvers.benchmark.distance` of objective and best known value; 0 is best, for both senses.
+            `solvers.benchmark.distance` of objective and best known value; 0 is best.
         ``time_to_incumbent, time_to_proof``
             Seconds until the final decision was held, and until its bound proved it.
         ``primal_integral``
@@ -130,14 +131,15 @@ def run_benchmark(
             nodes; what there is to say.
         ``kind, sense, relaxed, versions`` (JSON)
             Kind of the method; "max" or "min"; whether the decision is real where whole numbers are asked for. Such
-            rows answer a relaxation: their bounds count, but they have no gap to best, time to proof or primal
-            integral, and no part in ``best_known``, profiles and wins.
+            rows answer a relaxation: their bounds count, but they have no gap to best, times to incumbent and proof, or
+            primal integral, and no part in ``best_known``, profiles and wins.
 
     Raises
     ------
     BenchmarkError, UnknownMethod, InvalidOption, InvalidProblem
         When the benchmark is not stated well, a method cannot be sent to another process, or the folder holds
-        another benchmark or is in use. Nothing is run then.
+        another benchmark or is in use: nothing is run then. A BenchmarkError, too, when a worker dies, no solver
+        process starts, or a cluster is out of reach: finished rows are kept.
 
     Notes
     -----

@@ -106,7 +106,7 @@ def read_manifest(folder: str | Path) -> dict[str, Any]:
     Raises
     ------
     BenchmarkError
-        When the folder holds none, or one of another format.
+        When the folder holds none, or one that cannot be read or is of another format.
     """
     path = Path(folder) / MANIFEST
     try:

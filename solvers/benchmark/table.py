@@ -183,7 +183,7 @@ def slack(value: float, scale: float) -> float:
 def distance(objective: float, best: float) -> float:
     """Return the distance of an objective from the best one: |objective − best| / |best|, inf where only best is 0.
 
-    This is `solvers.relative_gap` of the best value. Both senses count away from the best value.
+    This is `solvers.relative_gap` of the best value.
     """
     return relative_gap(best, objective)
 
@@ -191,8 +191,8 @@ def distance(objective: float, best: float) -> float:
 def primal_gap(objective: float | None, best: float) -> float:
     """Return the primal gap γ ∈ [0, 1] of Berthold (2013), Eq. 2: |best − objective| / max(|best|, |objective|).
 
-    1 without an objective and where the two have different signs, 0 where they are equal. It needs no sense, as it
-    measures a distance to the best value; unlike `distance` it changes when a constant is added to the objective.
+    1 without an objective and where the two have different signs, 0 where they are equal. It changes, as `distance`
+    does, when a constant is added to the objective.
     """
     if objective is None:
         return 1.0
@@ -206,7 +206,7 @@ def primal_gap(objective: float | None, best: float) -> float:
 def primal_integral(trace: Trace, best: float, end: float) -> float:
     r"""Return the primal integral :math:`P(T) = \int_0^T p(t)\,dt` of Berthold (2013), in seconds.
 
-    p(t) is `primal_gap` of the incumbent at t, and 1 before there is one: 0 for a method that holds the best known
+    p(t) is `primal_gap` of the incumbent at t, and 1 before there is one. P is 0 for a method that holds the best known
     decision at once, T for one that finds nothing. A method that ends before T keeps its last incumbent.
 
     Parameters
@@ -309,7 +309,7 @@ class Benchmark:
         Raises
         ------
         BenchmarkError
-            When the folder holds no benchmark of this format.
+            When the folder holds no benchmark of this format, or one that cannot be read.
         """
         return cls(read_manifest(folder), read_records(folder), Path(folder))
 
@@ -328,7 +328,7 @@ class Benchmark:
         Raises
         ------
         BenchmarkError
-            When they are not.
+            When they are not, a row differs, or none is given.
         """
         if not benchmarks:
             raise BenchmarkError("merge takes at least one benchmark")

@@ -1,4 +1,4 @@
-"""Verification of answers from outside: everything a method claims is recomputed with the problem itself."""
+"""Verification of answers from outside: the problem itself evaluates the decision, which claims are compared with."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def examine(problem: Problem, answer: dict[str, Any], time_limit: float | None) 
     -------
     dict
         ``verdict`` and ``message``, and the numbers. ``objective`` is the problem's own value of the decision and
-        ``None`` unless that is feasible, so what is there can be relied on even in a row that is "invalid".
+        ``None`` unless that is feasible, also in a row that is "invalid".
     """
     facts: dict[str, Any] = {
         "verdict": answer["failed"] or "ok",

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import integer, number, vector
+from solvers.checks import frozen_array, integer, number, vector
 from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast, AtMost
 
@@ -132,8 +132,9 @@ def reweighted(
         When an argument is not as described.
     """
     logs = vector(log_weights, "log_weights").copy()
-    p = vector(p, "p", n=logs.size)
-    ids = np.setdiff1d(np.asarray(returned, dtype=np.int64), np.asarray(overflow, dtype=np.int64))
+    p = vector(p, "p", AtLeast(0), n=logs.size)
+    floor, rate = number(floor, "floor", AtLeast(0)), number(rate, "rate", AtLeast(0))
+    ids = np.setdiff1d(_ids(returned, "returned"), _ids(overflow, "overflow"))
     if ids.size and not (ids[0] >= 0 and ids[-1] < logs.size and p[ids].min() > 0):
         raise InvalidProblem("returned must hold ids of clients with a positive probability")
     residual = max(0.0, float(p.sum()) - logs.size * floor)
@@ -141,12 +142,20 @@ def reweighted(
     return logs - logs.max()
 
 
+def _ids(value: ArrayLike, name: str) -> NDArray[np.int64]:
+    array = frozen_array(value, name)
+    if (array != np.rint(array)).any() or np.abs(array).max(initial=0.0) > 2**52:
+        raise InvalidProblem(f"{name} must hold ids of clients, whole numbers; got {value!r:.80}")
+    return array.astype(np.int64)
+
+
 def _residual(n_clients: int, size: int, floors: ArrayLike) -> float:
-    """Σ_t (k − Kσ_t), checked."""
+    """Σ_t (k − Kσ_t), checked; what is rounding of a quota k/K is 0."""
     _check(n_clients, size)
     highest = AtMost(size / n_clients * (1 + 1e-12))
     sigma = vector(floors, "floors", AtLeast(0), highest, of="round", hint="the highest quota is size / n_clients")
-    return max(0.0, float(np.sum(size - n_clients * sigma)))
+    left = size - n_clients * sigma
+    return float(left[left > 1e-12 * size].sum())
 
 
 def _check(n_clients: int, size: int) -> None:

@@ -2,9 +2,9 @@
 
 `check` computes in whole numbers and fractions, with NumPy, and trusts no rounding and no search: where it factors a
 matrix in doubles, what these may hide is counted. With the writers it shares the arithmetic of
-`solvers.certificates.exact`. Only ``check_certificate.py``, one file of Python's standard
-library, shares nothing: the second opinion of searches, and of other kinds, whose check takes milliseconds, the only
-one, which `check` runs as well. ``solve(..., certificate=True)`` keeps a certificate beside the solution.
+`solvers.certificates.exact`. ``check_certificate.py``, one file of Python's standard library, shares nothing with them:
+it is the second opinion of searches. Other kinds have no other checker, and `check` runs it.
+``solve(..., certificate=True)`` keeps a certificate beside the solution.
 """
 
 from solvers.certificates.certificate import Certificate, problem_digest

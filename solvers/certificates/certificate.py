@@ -26,7 +26,7 @@ _BYTES = 1 << 28
 
 @dataclass(frozen=True, eq=False)
 class Certificate:
-    r"""The numbers that prove a bound: no decision of a problem is better.
+    r"""The numbers that prove a bound: no decision of a problem is better, of those that `holds_for` names.
 
     Attributes
     ----------
@@ -137,7 +137,7 @@ class Certificate:
 
     @property
     def holds_for(self) -> str:
-        """For which decisions the bound holds, in words; the kind says no more than that."""
+        """For which decisions the bound holds, in words."""
         return "decisions in whole numbers alone" if self.is_of_whole else "every decision"
 
     def covers(self, x: Any) -> bool:
@@ -156,7 +156,7 @@ NAMES = "names"
 def problem_fields(problem: Any) -> tuple[dict[str, NDArray[Any]], dict[str, Any]]:
     """Return a problem's arrays, and its other fields as JSON has them; an empty list of constraints is left out.
 
-    Names of clients are no data of the problem: neither its digest nor a certificate depends on them.
+    Names of clients are left out: neither the digest nor a certificate depends on them.
     """
     arrays: dict[str, NDArray[Any]] = {}
     scalars: dict[str, Any] = {}
@@ -183,9 +183,9 @@ def _plain(value: Any) -> Any:
 def problem_digest(problem: Any) -> str:
     """SHA-256 of a problem's type and data, to the last bit: 64 hex digits.
 
-    Two problems of one type have the same digest exactly if all their fields but the clients' names hold the same bits;
-    the file they come from does not matter. It is made of what a problem's file holds (`solvers.Problem.save`): the
-    type and the fields that are no arrays, as JSON, and the arrays in the order of their names.
+    Two problems of one type have the same digest if all their fields but the clients' names hold the same bits, and
+    different ones otherwise. It is made of what a problem's file holds (`solvers.Problem.save`): the type and the
+    fields that are no arrays, as JSON, and the arrays in the order of their names.
     """
     arrays, scalars = problem_fields(problem)
     text = hashlib.sha256(json.dumps([type(problem).__name__, scalars], sort_keys=True).encode())

@@ -5,9 +5,9 @@ r"""Check a certificate of a bound: one file, Python's standard library alone.
 
 prints the bound that is proved, and ends with 0; with 3 where the certificate does not prove what it claims, and with 2
 where a file cannot be read. It shares no line with the package's own checkers of searches, which use NumPy (and share
-their arithmetic with what writes certificates), nor with what found the bound: whole numbers and fractions, and 80
-decimals where logarithms are. Each check says why it is sound; the argument at length is in
-docs/mathematics/soundness.md.
+their arithmetic with what writes certificates), nor with what found the bound. It computes in whole numbers, fractions
+and decimals of 80 digits; where it rounds to doubles, the error is counted. Each check says why it is sound; the
+argument at length is in docs/mathematics/soundness.md.
 """
 
 import ast
@@ -192,10 +192,7 @@ SELECTIONS = {
 
 
 def fields_of(kind, scalars, arrays):
-    """Return the scalars of a problem, after every rule of its type has been tested of them and of its arrays.
-
-    So no check meets a number of another type, a field that its family has not, or a length that does not fit.
-    """
+    """Return the scalars of a problem, after every rule of its type has been tested of them and of its arrays."""
     need(isinstance(kind, str) and kind in PROBLEMS, f"problems of type {kind!r:.80} are not known")
     rules, given = PROBLEMS[kind], {**arrays, **scalars}
     sides = {name: given.pop(name) for name in SIDES if name in given and kind in SELECTIONS}
@@ -312,10 +309,7 @@ SCHEMAS = {
 
 
 def validated(kind, problem, grid, arrays):
-    """Return the arrays, or lists of the parts of one, after every rule of the kind's schema has been tested.
-
-    So no check meets a number, a length or an index that it does not expect.
-    """
+    """Return the arrays, or lists of the parts of one, after every rule of the kind's schema has been tested."""
     _, about, field, widest, rules = SCHEMAS[kind]
     need(problem.type == about, f"a certificate of kind {kind!r} is about a {about}, not about a {problem.type}")
     need(type(grid) is int and abs(grid) <= widest, f"the grid must be a whole number up to {widest}; got {grid!r:.40}")
@@ -1193,9 +1187,9 @@ def check_balance(problem, unit, given):
     need(order[0] > 0, "a client has no sample")
     rest = fewest % classes if order[0] == order[-1] else 0
     bound = Fraction(rest * (classes - rest), classes * fewest**2)
+    need(not given.pool and not given.vetoed, "certificates of balance list no selections")
     if not given.level:
         return bound
-    need(not given.pool and not given.vetoed, "certificates of balance list no selections")
     need(len(given.level) == 1, "more than one level is given")
     (level,), (fine,) = given.level, given.fine
     beta = [[classes * a - q for a in row] for row, q in zip(counts, samples)]

@@ -39,7 +39,7 @@ CHECKERS: dict[str, Callable[[Any, int, Mapping[str, Any]], Fraction]] = {
 
 
 def check(problem: Any, certificate: Certificate) -> float:
-    """Verify a certificate with exact arithmetic, apart from all searches, and return the bound it proves.
+    """Verify a certificate, without trust in rounding or a search, and return the bound it proves.
 
     Parameters
     ----------
@@ -58,8 +58,8 @@ def check(problem: Any, certificate: Certificate) -> float:
     Raises
     ------
     CertificateError
-        When it belongs to another problem, is not of the form that its kind has, or does not prove the bound it
-        claims; for a tree the sentence names the node that fails.
+        When it belongs to another problem, is not of the form that its kind has, would take too long to check, or does
+        not prove the bound it claims; where a node of a tree fails, the sentence names it.
     """
     problem, certificate = _given(problem, certificate)
     kind, claim = certificate.kind, certificate.bound

@@ -1,8 +1,8 @@
 """The form of every kind of certificate, tested before any checker runs: which numbers it holds, and in which ranges.
 
-A checker computes with what this module returns and with nothing else of a certificate: one-dimensional arrays of
-int64 whose lengths fit each other and whose entries lie in the ranges below. The ranges are what its sums rest on;
-where a sum of them could leave 64 bits, the checker proves that it does not, or adds in Python's integers.
+A checker computes with what this module returns: one-dimensional arrays of int64 whose lengths fit each other and whose
+entries lie in the ranges below. The ranges are what its sums rest on; where a sum of them could leave 64 bits, the
+checker proves that it does not, or adds in Python's integers.
 """
 
 from __future__ import annotations

@@ -125,8 +125,7 @@ def serve(similarity, chosen, changed, owner, first, runner, second):
 def lower(similarity, best, served, gains):
     """Serve rows by one candidate more, and take from all gains what they lose by it.
 
-    Only rows that are served better change a gain: of n rows some n/k in step k, so that m steps cost as much as
-    1 + ln m passes over the matrix.
+    Only rows that are served better change a gain: of n rows some n/k in step k.
     """
     for i in range(served.size):
         now, then = served[i], similarity[i, best]

@@ -144,7 +144,7 @@ class Tree:
         else:
             start[: self.rows] = problem.extremes[0]
         try:
-            self._search(start, root_only)
+            self._search(np.maximum(start, self.floor), root_only)
         finally:
             add_outcomes(run.details, self.outcomes)
         if run.x is None and not run.expired and not root_only:

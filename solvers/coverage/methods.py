@@ -60,7 +60,6 @@ def greedy(problem: CoverageProblem, run: Run) -> None:
     """Take the candidate of the largest gain, again and again.
 
     It reaches 1 − 1/e of the optimum where similarities are non-negative and there are neither costs nor constraints.
-    All gains are kept up to date through the rows that a selection serves better, which grow fewer from step to step.
     """
     _greedy(problem, run)
 
@@ -95,7 +94,7 @@ def stochastic_greedy(problem: CoverageProblem, run: Run, *, epsilon: Annotated[
 
 @method(CoverageProblem, "local-search", kind="heuristic", constraints=True)
 def local_search(problem: CoverageProblem, run: Run) -> None:
-    """Improve the greedy selection by swaps until none does; those for one candidate are evaluated in O(N) together."""
+    """Improve the greedy selection by swaps until none does."""
     ascend(problem, run, _greedy(problem, run))
 
 
@@ -288,7 +287,7 @@ def cp_sat(problem: CoverageProblem, run: Run, *, threads: Annotated[int, AtLeas
 
 @method(CoverageProblem, "brute-force", kind="exact", constraints=True, pool=True, work=True)
 def brute_force(problem: CoverageProblem, run: Run) -> None:
-    """Evaluate every selection; the reference that other methods are tested against.
+    """Evaluate every selection.
 
     Raises
     ------

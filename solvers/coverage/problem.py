@@ -36,7 +36,7 @@ class CoverageProblem(ConstrainedProblem):
     ----------
     similarity : (N, n) array-like
         How well client i is represented by candidate j, of any sign. Usually square; rows may be all clients and
-        columns those that are available. An array of float32 is kept as it is, which halves the memory.
+        columns those that are available. An array of float32 stays one, which halves the memory.
     size : int
         Number m of candidates to select, 1 ≤ m ≤ n.
     costs : (n,) array-like, optional

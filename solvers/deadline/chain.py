@@ -137,11 +137,7 @@ def multipliers(chain: Chain) -> Multipliers:
 
 
 def exchanged(chain: Chain, taken: NDArray[np.bool_], run: Run) -> NDArray[np.bool_]:
-    """Improve a selection, (n,) along the chain, by the insertion or exchange of most value until none is left.
-
-    Half a million exchanges of a thousand clients leave differences so fine that a gap of 1e-3, where values follow
-    times and every full room is best, is closed in a few steps.
-    """
+    """Improve a selection, (n,) along the chain, by the insertion or exchange of most value until none is left."""
     taken = taken.copy()
     never = np.iinfo(np.int64).max
     while not run.expired:
@@ -265,9 +261,8 @@ def search(chain: Chain, known: Multipliers, problem: DeadlineProblem, run: Run,
     """Enumerate times and values client by client; return a bound, and offer the best selection to the run.
 
     A state is the time that the selected clients so far take, and their value. One that takes longer and is worth no
-    more than another is dominated; one whose bound does not exceed the incumbent is fathomed. The others number
-    few where the relaxation is tight, and never more than the distinct times or values. Those that go on are the run's
-    nodes; the outcomes count the others as well.
+    more than another is dominated; one whose bound does not exceed the incumbent is fathomed. Those that go on are the
+    run's nodes; the outcomes count the others as well.
 
     Parameters
     ----------

@@ -82,9 +82,8 @@ def relaxed(chain: Chain, members: NDArray[np.bool_], part: Part, rows: csr_arra
     .. math:: \sum_j \max(0, w_j - \pi_j u_j - M_j) + \sum_k (\pi_k - \pi_{k+1})\, d_k
               + \sum_k \max(z_k h_k, z_k l_k)
 
-    bounds the values of selections with :math:`l_k` to :math:`h_k` members among the first k: those of the linear
-    solver are put in, and nothing else of its answer is trusted. The term of a client that is decided is that of its
-    decision in place of the larger one.
+    bounds the values of selections with :math:`l_k` to :math:`h_k` members among the first k; the prices of the linear
+    solver are put in. The term of a client that is decided is that of its decision in place of the larger one.
     """
     from scipy import optimize, sparse
 

@@ -110,7 +110,8 @@ def greedy(problem: DeadlineProblem, run: Run) -> None:
     """
     chain = Chain.of(problem, "up")
     slack, chosen = chain.room.copy(), []
-    for j in np.argsort(-chain.density, kind="stable").tolist():
+    # Of equal values by the times themselves: densities of different ones may round to the same number.
+    for j in np.argsort(chain.upload if problem.is_uniform else -chain.density, kind="stable").tolist():
         left = slack[j:]
         if int(left.min()) >= chain.upload[j]:
             left -= chain.upload[j]
@@ -428,7 +429,7 @@ _LARGEST_ENUMERATION = 20
 
 @method(DeadlineProblem, "brute-force", kind="exact", pool=True, work=True)
 def brute_force(problem: DeadlineProblem, run: Run) -> None:
-    """Enumerate all selections that are in time; the reference that other methods are tested against.
+    """Enumerate all selections that are in time.
 
     Raises
     ------

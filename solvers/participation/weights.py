@@ -29,7 +29,7 @@ class ParticipationWeights:
     n_clients : int
         Number of clients, N ≥ 1.
     cutoff : int, optional
-        K ≥ 1; ``None`` for no cutoff (K = ∞). With K = 1 every weight is 1 forever.
+        K ≥ 1; ``None`` for no cutoff (K = ∞). With K = 1 every weight stays 1.
 
     Attributes
     ----------
@@ -128,7 +128,7 @@ class ParticipationWeights:
         for name in ("n_clients", "cutoff"):
             if state[name] != getattr(self, name):
                 raise InvalidProblem(f"the state has {name} {state[name]!r}; this object has {getattr(self, name)!r}")
-        rounds = int(state["rounds"])
+        rounds = integer(state["rounds"], "rounds", AtLeast(0))
         completed = frozen_array(state["completed"], "completed", dtype=np.int64)
         elapsed = frozen_array(state["elapsed"], "elapsed", dtype=np.int64)
         weights = frozen_array(state["weights"], "weights")

@@ -48,7 +48,7 @@ def exchanges(problem: ScheduleProblem, run: Run) -> None:
     """Even out the counts of ``round-by-round``, or of a start, along paths of exchanges, from the highest count down.
 
     Where no path of the residual graph leads from a client to one with two or more turns fewer, there is no negative
-    cycle, and the schedule is optimal. All of it is in whole numbers.
+    cycle, and the schedule is optimal.
     """
     run.tighten(problem.bound())
     if run.x is None:
@@ -115,7 +115,7 @@ _LARGEST_ENUMERATION = 200_000
 @method(DiverseScheduleProblem, "brute-force", kind="exact")
 @method(ScheduleProblem, "brute-force", kind="exact", work=True)
 def brute_force(problem: ScheduleProblem | DiverseScheduleProblem, run: Run) -> None:
-    """Enumerate all counts that can be reached, round by round; the reference that other methods are tested against.
+    """Enumerate all counts that can be reached, round by round.
 
     Of the schedules that reach the same counts the one that is worth most is kept.
 

@@ -30,7 +30,10 @@ class _Turns(Problem):
     sense: ClassVar[Literal["min"]] = "min"
 
     def __post_init__(self) -> None:
-        given = np.asarray(self.available)
+        try:
+            given = np.asarray(self.available)
+        except ValueError as error:
+            raise InvalidProblem("available must be a table of rounds by clients; its rows differ in length") from error
         if given.ndim != 2 or 0 in given.shape:
             raise InvalidProblem(
                 f"available must be a table of rounds by clients, at least one each; got {given.shape}"
@@ -40,25 +43,28 @@ class _Turns(Problem):
             raise InvalidProblem("available must hold truth values or 0 and 1; it has other entries")
         available.setflags(write=False)
         n = available.shape[1]
-        before = np.asarray(np.zeros(n, np.int64) if self.counts is None else self.counts)
+        before = frozen_array(np.zeros(n) if self.counts is None else self.counts, "counts")
         if before.shape != (n,):
             raise InvalidProblem(f"counts must have one entry per client, {n}; got shape {before.shape}")
+        if (before != np.rint(before)).any() or before.min() < 0 or before.max() > 2**31:
+            raise InvalidProblem(
+                f"counts must be whole numbers from 0 to 2^31; got {before.min():g} to {before.max():g}"
+            )
         counts = before.astype(np.int64)
-        if not np.array_equal(counts, before) or counts.min() < 0 or counts.max() > 2**31:
-            raise InvalidProblem(f"counts must be whole numbers from 0 to 2^31; got {before.min()} to {before.max()}")
         counts.setflags(write=False)
         self._freeze(available=available, size=integer(self.size, "size", AtLeast(1)), counts=counts)
         there = available.sum(axis=1)
-        wanted = np.asarray(np.minimum(self.size, there) if self.sizes is None else self.sizes)
+        wanted = frozen_array(np.minimum(min(self.size, n), there) if self.sizes is None else self.sizes, "sizes")
         if wanted.shape != there.shape:
             raise InvalidProblem(f"sizes must have one entry per round, {there.size}; got shape {wanted.shape}")
-        sizes = wanted.astype(np.int64)
-        if not np.array_equal(sizes, wanted) or (sizes < 0).any() or (sizes > there).any():
-            wrong = int(np.argmax((sizes != wanted) | (sizes < 0) | (sizes > there)))
+        refused = (wanted != np.rint(wanted)) | (wanted < 0) | (wanted > there)
+        if refused.any():
+            wrong = int(np.argmax(refused))
             raise InvalidProblem(
-                f"sizes must be whole numbers from 0 to the clients available; round {wrong} has {wanted[wrong]} of "
+                f"sizes must be whole numbers from 0 to the clients available; round {wrong} has {wanted[wrong]:g} of "
                 f"{there[wrong]}"
             )
+        sizes = wanted.astype(np.int64)
         sizes.setflags(write=False)
         self._freeze(sizes=sizes)
 
@@ -136,10 +142,10 @@ class ScheduleProblem(_Turns):
     .. math:: \min_x \; \frac1N \sum_k (v_k - \bar v)^2, \quad v_k = c_k + \sum_t x_{tk} \quad \text{s.t.} \quad
               \sum_k x_{tk} = \min(m, |A_t|), \quad x_{tk} \le [k \in A_t]
 
-    The schedule in hindsight: no selector that learns of availability round by round reaches a smaller variance of
-    the counts. It is a flow with convex costs, solved exactly in whole numbers. Counts that are least in their
-    squares are so under every convex function and every symmetric one that is Schur-convex: they are majorised by all
-    others (Frank and Murota, *decreasing minimisation* on M-convex sets).
+    The schedule in hindsight: no selector that selects as many clients in each round reaches a smaller variance of the
+    counts. It is a flow with convex costs. Counts that are least in their squares are so under every convex function
+    and every symmetric one that is Schur-convex: they are majorised by all others (Frank and Murota, *decreasing
+    minimisation* on M-convex sets).
 
     Parameters
     ----------
@@ -148,7 +154,7 @@ class ScheduleProblem(_Turns):
     size : int
         Clients m ≥ 1 wanted in each round; all of those available are selected where they are fewer.
     counts : (N,) array-like of int, optional
-        How often each client was selected before; 0 by default.
+        How often each client was selected before, up to 2³¹; 0 by default.
     sizes : (T,) array-like of int, optional
         Clients to select in each round, at most those available, instead of as many as ``size`` says.
 
@@ -203,7 +209,7 @@ class DiverseScheduleProblem(_Turns):
 
     FedGS in hindsight: its rounds weigh the distances of those selected against the growth of the same variance, one
     after the other. With the turns of all other rounds given, each round is a
-    `solvers.dispersion.DispersionProblem`; all of them together are no flow.
+    `solvers.dispersion.DispersionProblem`.
 
     Parameters
     ----------

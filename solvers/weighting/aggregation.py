@@ -22,9 +22,8 @@ def dinkelbach(problem: OptimizationErrorProblem, run: Run) -> None:
 
     At ratio λ the problem :math:`\min_q \tfrac12 q^\top A q - \lambda \pi^\top q` on the simplex of mass Q is solved
     by :math:`q_k = \lambda \max(\pi_k - u, 0) / A_k` at the level u where :math:`\sum_k \max(\pi_k - u, 0) / A_k =
-    Q / \lambda`. The order of the clients does not depend on λ, so two prefix sums answer every level by bisection.
-    Levels are measured down from the largest π, where no digits cancel. The multipliers λ, θ = λu and μ come back as
-    ``duals``; the bound is `OptimizationErrorProblem.lower_bound`.
+    Q / \lambda`. The multipliers λ, θ = λu and μ come back as ``duals``; the bound is
+    `OptimizationErrorProblem.lower_bound`.
     """
     order = np.argsort(-problem.availability, kind="stable")
     pi = problem.availability[order]

@@ -128,7 +128,7 @@ _LOW = 16
 
 @method(ExclusionProblem, "brute-force", kind="exact", pool=True, work=True)
 def brute_force(problem: ExclusionProblem, run: Run) -> None:
-    """Evaluate all 2ⁿ − 1 non-empty sets; the reference that other methods are tested against.
+    """Evaluate all 2ⁿ − 1 non-empty sets.
 
     Raises
     ------
@@ -194,11 +194,11 @@ def ca_fed(
 ) -> None:
     r"""Exclude clients one by one, most correlated first, then least available first (Algorithm 1).
 
-    Each pass examines every client once and excludes it where that lowers the estimate by at least τ. With
-    :math:`\bar e` the mean loss gap of the kept, a their importance and m = 1 − a, excluding j lowers it by
-    :math:`\alpha_j (e_j - \bar e) / (a - \alpha_j) - \alpha_j (2m + \alpha_j) \Gamma'`: one step costs O(1). Equal
-    keys are examined by client id. The last client is never excluded (the authors' code has this guard, the paper's
-    pseudo-code would divide zero by zero).
+    Each of two passes examines the kept clients once and excludes those whose exclusion lowers the estimate by at least
+    τ. With :math:`\bar e` the mean loss gap of the kept, a their importance and m = 1 − a, excluding j lowers it by
+    :math:`\alpha_j (e_j - \bar e) / (a - \alpha_j) - \alpha_j (2m + \alpha_j) \Gamma'`. Equal keys are examined by
+    client id. The last client is never excluded (the authors' code has this guard, the paper's pseudo-code would divide
+    zero by zero).
 
     Parameters
     ----------
@@ -418,10 +418,7 @@ class _Search:
 
 @method(ExclusionProblem, "auto", kind="exact")
 def auto(problem: ExclusionProblem, run: Run) -> None:
-    """``sorting`` for equal importance, else ``cp-sat``.
-
-    Up to a thousand clients the proof usually takes less than a second; give a time limit where you cannot wait.
-    """
+    """``sorting`` for equal importance, else ``cp-sat``; give a time limit where you cannot wait."""
     if problem.importance.min() == problem.importance.max():
         sorting(problem, run)
     else:

@@ -417,7 +417,7 @@ class TotalErrorProblem(AggregationProblem):
     fixed: in truth it depends on q, which makes Eq. 14 non-convex).
 
     **Not convex in q.** Appendix E claims that the χ² term is convex in q "by direct inspection". For three or more
-    clients of different availability it is not (the tests hold a counter-example); neither is the total variation.
+    clients of different availability it need not be (the tests hold a counter-example), nor need the total variation.
     In y = q/πᵀq and s = 1/πᵀq, hence in p = π⊙y with s = Σₖ pₖ/(Qπₖ), both *are* convex, and that is how the
     problem is solved.
 

@@ -2,7 +2,6 @@
 
 Matrices alone are factored in doubles, with all that rounding may hide counted against the proof.
 
-Writers, the search and `solvers.certificates.check` share it: what a writer takes for proved the check computes with
-the same functions. So it is no second opinion; that is ``solvers/certificates/check_certificate.py``, one file that
-shares nothing with it.
+Writers, the search and `solvers.certificates.check` share it. The second opinion is
+``solvers/certificates/check_certificate.py``, one file that shares nothing with it.
 """

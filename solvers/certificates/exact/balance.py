@@ -71,10 +71,10 @@ def check_balance(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fractio
     fewest, most = sum(samples[:m]), sum(samples[-m:])
     rest = fewest % classes if samples[0] == samples[-1] else 0
     bound = Fraction(rest * (classes - rest), classes * fewest**2)
-    if not arrays["level"].size:
-        return bound
     if any(arrays[name].size for name in ("pool", "vetoed", "diverse")):
         raise CertificateError("certificates of balance list no selections")
+    if not arrays["level"].size:
+        return bound
     if arrays["level"].size > 1:
         raise CertificateError("more than one level is given")
     (level,), (fine,) = arrays["level"].tolist(), arrays["fine"].tolist()

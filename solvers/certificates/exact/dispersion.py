@@ -21,8 +21,9 @@ tangent, and the client on whom it branched. Everything that follows is computed
 * **side constraints** are rows of whole numbers that every selection keeps (`solvers.certificates.exact.sides`): they
   fix clients, and close what none of them is left in. A tangent may add what its prices, none of them negative, charge
   for the rows' limits, less what they charge for clients. Beside constraints there is no dominance.
-* **listed selections** (`solvers.certificates.exact.listed`) are those of a pool, which the goal is not about: every
-  other one is worth no more. The bound of all is then what the best of them is worth.
+* **listed selections** (`solvers.certificates.exact.listed`) are those of a pool and those refused, which the goal is
+  not about: every other one is worth no more, or is too near to a member that is no worse. The bound of all is then the
+  goal, or what the best of them is worth.
 
 A side that the search does not mention must be closed by a tangent above it. Every tangent closes what is worth at most
 the goal, so that no selection is worth more than the goal or the best of those that were evaluated. A node without
@@ -415,6 +416,7 @@ def check_dispersion(problem: Any, grid: int, arrays: Mapping[str, Integers], le
     Raises
     ------
     CertificateError
-        When a side is missing, or a node is not closed by what is said about it; the sentence names the node.
+        When numbers do not fit the problem, a side is missing, or a node is not closed by what is said about it; of a
+        node the sentence says which.
     """
     return _Search(problem, Rounded.of(problem, grid), arrays, left).walk()

@@ -43,7 +43,8 @@ class Listed:
     Raises
     ------
     CertificateError
-        Where one is no selection, is listed twice, or is not in its place.
+        Where one is no selection, does not keep the side constraints, is listed twice, or is not in its place; where
+        members differ in too few clients.
     """
 
     def __init__(self, data: Rounded, sides: Sides, arrays: Mapping[str, Integers]) -> None:

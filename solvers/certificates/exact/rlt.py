@@ -7,9 +7,9 @@ the goal contains, and the next one sees the others only; what is left goes to t
 * **Squares**: factors F, a row for each client, raise the objective by :math:`|F^\top s|^2 / 2^h`, which is never
   negative. Entries are rounded up, and as :math:`s_i s_j \ge 0` that may only raise it further.
 * **Shares**: the value :math:`2 q_{ij}` of a pair is divided between its clients, in whole numbers: half each, and
-  :math:`p_i - p_j` moved from j to i; but a client of the core takes :math:`2 p_i` of each pair with another client,
-  which gets the rest. Multipliers, one for each pair given, move worth from the second client to the first. What
-  one gets the other lacks, to the last unit, whatever the numbers are.
+  :math:`p_i - p_j` moved from j to i; but a client of the core takes :math:`2 p_i` of each pair with a client outside
+  it, which gets the rest. Multipliers, one for each pair given, move worth from the second client to the first. What
+  one gets the other lacks, to the last unit.
 * **Values**: :math:`v_i` is what client i brings alone and the m − 1 largest of its shares. A selection is worth the
   sum of its clients' v at most; with client i, v_i and the m − 1 largest of the others.
 """

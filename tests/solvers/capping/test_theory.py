@@ -30,10 +30,11 @@ def test_regret_of_the_papers_quotas(fraction, rate, bound, at_half):
     assert regret_bound(100, 20, floors) <= regret_bound(100, 20, floors, rate=rate * 1.1)
 
 
-def test_without_residual_mass_nothing_can_be_regretted():
-    floors = constant_floors(100, 20, 50, 1.0)
-    assert regret_bound(100, 20, floors) == 0
-    assert best_rate(100, 20, floors) == math.inf
+@pytest.mark.parametrize(("n_clients", "size"), [(100, 20), (49, 1), (98, 2)])
+def test_without_residual_mass_nothing_can_be_regretted(n_clients, size):
+    floors = constant_floors(n_clients, size, 50, 1.0)
+    assert regret_bound(n_clients, size, floors) == 0
+    assert best_rate(n_clients, size, floors) == math.inf
 
 
 @pytest.mark.parametrize(("rounds", "switch"), [(400, 100), (2500, 625), (7, 1), (3, 0)])
@@ -56,6 +57,11 @@ def test_incremental_quota_switches_after_a_quarter(rounds, switch):
         (lambda: reweighted([0.0, 0.0], [1.0], [], [0], 0.0, 0.5), "one entry per client, 2; got 1"),
         (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [1], 0.0, 0.5), "positive probability"),
         (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [2], 0.0, 0.5), "positive probability"),
+        (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [0.5], 0.0, 0.5), "returned must hold ids of clients"),
+        (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [2**70], [0], 0.0, 0.5), "overflow must hold ids of clients"),
+        (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], None, 0.0, 0.5), "returned must"),
+        (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [0], math.nan, 0.5), "floor must be finite"),
+        (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [0], 0.0, None), "rate must be finite"),
     ],
 )
 def test_bad_input_is_a_sentence(call, sentence):
