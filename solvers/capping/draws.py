@@ -80,8 +80,6 @@ def dep_round(p: ArrayLike, rng: np.random.Generator) -> NDArray[np.int64]:
     (Gandhi et al. 2006; the draw of Exp3.M). If the sum s is at most 1, one takes it all, i with probability p_i / s;
     otherwise one is lifted to 1, i with probability (1 − p_j) / (2 − s). Each step keeps every expectation.
 
-    (Some public code swaps the two probabilities; (0.9, 0.6, 0.5) then turns into (0.60, 0.90, 0.50).)
-
     Parameters, result and errors are those of `madow`.
     """
     array, _ = checked(p)

@@ -40,9 +40,8 @@ def constant_floors(n_clients: int, size: int, rounds: int, fraction: float) -> 
 def incremental_floors(n_clients: int, size: int, rounds: int) -> NDArray[np.float64]:
     """Return quotas of E3CS-inc: σ_t = 0 in the first quarter of the rounds, k/K after it (§VI).
 
-    The paper's "4/T" is a misprint of T/4: the switch comes after 100 of 400 rounds, after 625 of 2500. From then on
-    every probability is k/K and the weights stay as they are. T is the length of *this* run; a public implementation
-    fixes it at 2500.
+    The paper's "4/T" is a misprint of T/4: the switch comes after 100 of 400 rounds, after 625 of 2500. T is the length
+    of *this* run; a public implementation fixes it at 2500.
 
     Parameters, result and errors are those of `constant_floors`.
     """

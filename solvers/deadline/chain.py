@@ -169,9 +169,7 @@ def exchanged(chain: Chain, taken: NDArray[np.bool_], run: Run) -> NDArray[np.bo
 def exchanged_in_pairs(chain: Chain, taken: NDArray[np.bool_], x: NDArray[np.float64]) -> NDArray[np.bool_]:
     """Exchange two clients for two others where that is worth more, by the most that ends in time.
 
-    Looked at are clients whose uploads are about as long as one that the relaxation ``x`` cuts: one in the place of
-    another there changes the time by little, two by nearly whatever a room has left. Single exchanges may be used up:
-    where the longest uploads are worth most, few that are not selected are longer than one that is.
+    Looked at are clients whose uploads are about as long as one that the relaxation ``x`` cuts.
     """
     cut = np.flatnonzero(np.abs(x - np.rint(x)) > WHOLE)
     if not cut.size:

@@ -163,13 +163,11 @@ def _find_pool(problem: DeadlineProblem, run: Run) -> None:
 def branch_and_bound(problem: DeadlineProblem, run: Run) -> None:
     r"""Enumerate by due date, with dominance and the bound of the relaxation in which uploads may be cut.
 
-    The relaxation is solved once by taking the densest client first; its multipliers bound every state of the search
-    by a function linear in the time taken. Three passes keep 200, 20 000 and 4 million states. Where values follow
-    times, what the first leaves open is branched on the numbers of clients (`solvers.deadline.counting`), exchanged to
-    a local optimum, and tabulated where the table of ``dynamic-programme`` is small. Times are exact: where
-    they take more than 62 bits, one search is over times rounded down, whose bound holds, one over times rounded up,
-    whose selections are in time, and where that leaves a gap, one in whole numbers of any length, as long as there are
-    few states.
+    Three passes keep 200, 20 000 and 4 million states. Where values follow times, what the first leaves open is
+    branched on the numbers of clients (`solvers.deadline.counting`), exchanged to a local optimum, and tabulated where
+    the table of ``dynamic-programme`` is small. Times are exact: where they take more than 62 bits, one search is over
+    times rounded down, whose bound holds, one over times rounded up, whose selections are in time, and where that
+    leaves a gap, one in whole numbers of any length, as long as there are few states.
     """
     if run.pool is not None:
         _find_pool(problem, run)

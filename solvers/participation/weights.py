@@ -20,10 +20,6 @@ class ParticipationWeights:
     so far, where an interval is cut when it reaches K rounds (and a new one begins). `weights` are the ω to use in
     the current round; they depend on earlier rounds alone. Then call `update` with who participated in it.
 
-    A client that has completed M intervals, of S rounds elapsed in the next, has seen M·ω + S rounds; so the running
-    mean of Algorithm 2 is (rounds − S)/M, which is how it is computed: one division instead of a recursion that
-    collects rounding.
-
     Parameters
     ----------
     n_clients : int

@@ -63,8 +63,7 @@ def optimization_error_by_cvxpy(
     ----------
     form : {"perspective", "q"}
         The paper's substitution (Eq. 27) in y = q/πᵀq and s = 1/πᵀq, which also gives the multipliers of Eq. 28 as
-        ``duals``; or a quadratic over a linear function of q itself. Both are disciplined convex programs with the
-        same optimum.
+        ``duals``; or a quadratic over a linear function of q itself.
     """
     with run.loading():
         import cvxpy as cp
@@ -246,7 +245,7 @@ def direction(
 
     It is computed relative to p, whose entries may differ by many magnitudes. The ratio is homogeneous, so that its
     Hessian alone vanishes along p; a multiple of 11ᵀ makes it definite, and changes nothing among directions of
-    sum 0. Where rounding leaves no direction, there is none: zeros.
+    sum 0. Where rounding leaves no direction, zeros are returned.
     """
     diagonal = diagonal * p * p
     v = np.vstack([v * p, p])

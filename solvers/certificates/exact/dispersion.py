@@ -26,8 +26,7 @@ tangent, and the client on whom it branched. Everything that follows is computed
   goal, or what the best of them is worth.
 
 A side that the search does not mention must be closed by a tangent above it. Every tangent closes what is worth at most
-the goal, so that no selection is worth more than the goal or the best of those that were evaluated. A node without
-multipliers only branches.
+the goal, so that no selection is worth more than the goal or the best of those that were evaluated.
 """
 
 from __future__ import annotations

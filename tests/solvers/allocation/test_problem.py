@@ -101,6 +101,11 @@ def test_a_round_of_fedss_takes_everybody_when_too_few_are_available():
     assert AllocationProblem.fedss([50, 30], [1, 2], available=[1, 9], total=5, lower=2).lower.tolist() == [1, 2]
     with pytest.raises(InvalidProblem, match="no client is available"):
         AllocationProblem.fedss([50, 30], [1, 2], available=[0, 0], total=5)
+    for wrong in ({"total": None}, {"lower": None}, {"lower": 2**70}):
+        with pytest.raises(InvalidProblem, match=f"{next(iter(wrong))} must"):
+            AllocationProblem.fedss([50, 30], [1, 2], **{"available": [1, 9], "total": 5, **wrong})
+    with pytest.raises(InvalidProblem, match="lower must be one number or one per group, 2; got 3"):
+        AllocationProblem.fedss([50, 30], [1, 2], available=[1, 9], total=5, lower=[1, 1, 1])
     with pytest.raises(InvalidProblem, match="the 3 groups need; got 2"):
         AllocationProblem.fedss([50, 30, 20], [1, 2, 4], available=[1, 1, 1], total=2)
 

@@ -10,7 +10,7 @@ import pytest
 from solvers import solve
 from solvers.balance import BalanceProblem
 from solvers.certificate_writers import with_certificate
-from solvers.certificates import Certificate, check, problem_digest
+from solvers.certificates import Certificate, CertificateError, check, check_pool, problem_digest
 from solvers.certificates.exact.balance import restated
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem
@@ -180,6 +180,16 @@ def test_balance_of_whole_counts_needs_no_search():
     assert both(equal, solution.certificate) == pytest.approx(17 / 49 - 1 / 3, rel=1e-12)
     assert both(unequal, replace(solution.certificate, problem=problem_digest(unequal), bound=0.0)) == 0.0
     refused(unequal, replace(solution.certificate, problem=problem_digest(unequal)), "proves only 0.0")
+
+
+def test_a_certificate_of_balance_that_lists_a_pool_is_refused():
+    problem = BalanceProblem([[3, 2, 2], [2, 3, 2], [2, 2, 3]], 1)
+    found = solve(problem, certificate=True).certificate
+    assert found.arrays["level"].size == 0
+    lie = replace(found, arrays={**found.arrays, "pool": integers(0)})
+    refused(problem, lie, "list no selections")
+    with pytest.raises(CertificateError, match="list no selections"):
+        check_pool(problem, lie)
 
 
 def test_both_state_the_same_dispersion_problem():

@@ -285,6 +285,12 @@ def milliseconds(rng):
             return problem
 
 
+def test_the_shortest_upload_comes_first_where_densities_round_to_the_same_number():
+    longer, shorter = 2 - 2.0**-52, 2 - 2.0**-51
+    problem = DeadlineProblem([0, 0, 0], [longer, shorter, shorter], 2 * shorter)
+    assert solve(problem, "greedy").selected.tolist() == [1, 2]
+
+
 def test_exact_ties_of_milliseconds_are_not_lost():
     """Times were rounded to 62 bits, and a selection that ends at the deadline was lost, or stayed open."""
     rng = np.random.default_rng(5)

@@ -176,6 +176,9 @@ def test_bad_input_is_a_sentence():
         online.load_state_dict({"clients": 3, "cutoff": 4, "rounds": 0, "elapsed": [], "weights": []})
     with pytest.raises(InvalidProblem, match="do not add up to its 9 rounds"):
         online.load_state_dict(online.state_dict() | {"rounds": 9})
+    for rounds in (None, 0.5, float("inf")):
+        with pytest.raises(InvalidProblem, match="rounds must be an integer"):
+            online.load_state_dict(online.state_dict() | {"rounds": rounds})
     for rates in ([], [0.0], [1.1], [np.nan]):
         with pytest.raises(InvalidProblem, match="rates"):
             expected_weight(rates)

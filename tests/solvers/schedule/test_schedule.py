@@ -168,11 +168,21 @@ def test_start_time_limit_and_files(tmp_path):
         (([[1]], 1, [1, 2]), "counts must have one entry per client, 1"),
         (([[1]], 1, [-1]), "counts must be whole numbers from 0"),
         (([[1]], 1, [0.5]), "counts must be whole numbers from 0"),
+        (([[1, 0], [1]], 1), "its rows differ in length"),
+        (([[1]], 1, ["once"]), "counts must be numbers"),
+        (([[1]], 1, [2**70]), "counts must be whole numbers from 0"),
+        (([[1]], 1, [float("nan")]), "counts must be finite"),
+        (([[1]], 1, np.array([3 + 0j])), "counts must be real numbers"),
+        (([[1]], 1, None, np.array([1 + 0j])), "sizes must be real numbers"),
     ],
 )
 def test_bad_data_are_sentences(fields, sentence):
     with pytest.raises(InvalidProblem, match=sentence):
         ScheduleProblem(*fields)
+
+
+def test_a_size_beyond_64_bits_selects_everybody():
+    assert ScheduleProblem([[1, 0], [1, 1]], 2**70).sizes.tolist() == [1, 2]
 
 
 def test_brute_force_says_when_there_is_too_much():

@@ -69,6 +69,8 @@ def test_problems_carry_equations_13_and_14():
         ({"total": 0.0}, "total must be finite and positive"),
         ({"distance": -1.0}, "distance must be finite and non-negative"),
         ({"convention": "lemma"}, "'proof' or 'paper'"),
+        ({"distance": 1e200}, "the constants of these quantities overflow"),
+        ({"gradient_moment": 10**200}, "the constants of these quantities overflow"),
     ],
 )
 def test_bad_data_is_a_sentence(changes, sentence):
