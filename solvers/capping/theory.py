@@ -38,7 +38,7 @@ def constant_floors(n_clients: int, size: int, rounds: int, fraction: float) -> 
 
 
 def incremental_floors(n_clients: int, size: int, rounds: int) -> NDArray[np.float64]:
-    """Return quotas of E3CS-inc: σ_t = 0 in the first quarter of the rounds, k/K after it (§VI).
+    """Return quotas of E3CS-inc: σ_t = 0 in the first quarter of the rounds, rounded down, and k/K after it (§VI).
 
     The paper's "4/T" is a misprint of T/4: the switch comes after 100 of 400 rounds, after 625 of 2500. T is the length
     of *this* run; a public implementation fixes it at 2500.

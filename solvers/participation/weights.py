@@ -92,8 +92,8 @@ class ParticipationWeights:
             done = done | (self._elapsed == self.cutoff)
         self._completed += done
         self._elapsed *= ~done
-        # (rounds − S)/M for everyone, which is what it was where nothing was completed, and 1/1 where M is still 0:
-        # without a branch per client this takes the same time for every mask.
+        # M intervals and S rounds since are M·ω + S rounds in all, so ω is (rounds − S)/M, without the rounding of a
+        # recursion; 1/1 where M is still 0. Without a branch per client this takes the same time for every mask.
         unseen = self._completed == 0
         fresh = (self.rounds - self._elapsed + unseen) / (self._completed + unseen)
         fresh.setflags(write=False)
