@@ -105,11 +105,10 @@ def run_benchmark(
             What was solved: n is the problem's size, method the label, registered the method's name, options are JSON.
         ``verdict``
             "ok"; "crashed" (the process died); "hung" (it was ended ``grace`` after its limit, or after ``patience``);
-            "error" (it raised); "invalid" (a claim does not hold, and the message says which: the decision is
-            infeasible, its objective is another, "optimal" has no bound that proves it, or its own decision, that of
-            another row or one in the instance library refutes the bound or that nothing is feasible);
-            "nondeterministic" (the repetition differed); "refused" (the method, or a free licence, does not take this
-            problem); "missing" (a package is not installed).
+            "error" (it raised); "invalid" (the decision is infeasible, its objective is not the one claimed, "optimal"
+            has no proof, or a decision, of another row or the instance library, too, refutes the bound or
+            "infeasible": the message says which); "nondeterministic" (the repetition differed); "refused" (the method,
+            or a free licence, does not take this problem); "missing" (a package is not installed).
         ``status, stopped``
             As on `solvers.Solution`.
         ``native_status``

@@ -131,7 +131,7 @@ def reweighted(
         When an argument is not as described.
     """
     logs = vector(log_weights, "log_weights").copy()
-    p = vector(p, "p", AtLeast(0), n=logs.size)
+    p = vector(p, "p", n=logs.size)
     floor, rate = number(floor, "floor", AtLeast(0)), number(rate, "rate", AtLeast(0))
     ids = np.setdiff1d(_ids(returned, "returned"), _ids(overflow, "overflow"))
     if ids.size and not (ids[0] >= 0 and ids[-1] < logs.size and p[ids].min() > 0):

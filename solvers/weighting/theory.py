@@ -190,10 +190,10 @@ def convergence_constants(
     e, q = float(local_steps), float(total)
     variance, smooth = (4.0, 2.0) if convention == "proof" else (1.0, 4.0)
     moment, away = float(gradient_moment), float(distance)
-    drift = 2.0 / 3.0 * (e - 1.0) * (2.0 * e - 1.0) * moment * moment
+    drift = 2.0 / 3.0 * (e - 1.0) * (2.0 * e - 1.0) * (moment * moment)
     found = ConvergenceConstants(
         variances=variance * sigma**2 * squares,
-        offset=2.0 / e * away * away + 0.25 * states * q * float((eta[1:] ** 2 + 1.0 / t**2).sum()),
+        offset=2.0 / e * (away * away) + 0.25 * states * q * float((eta[1:] ** 2 + 1.0 / t**2).sum()),
         psi=(smooth * smoothness * (e * q + 2.0) * heterogeneity + drift) * squares,
         phi=2.0 * e * gradient_bound * moment * q * float((logs * eta[t - mixing] ** 2).sum()),
         correlation=float(correlation),
@@ -201,6 +201,6 @@ def convergence_constants(
         step_sum=float(eta[1:].sum()),
         condition=smoothness / strong_convexity,
     )
-    if not np.isfinite([*found.variances, found.offset, found.psi, found.phi]).all():
+    if not np.isfinite([*found.variances, found.offset, found.psi, found.phi, found.step_sum, found.condition]).all():
         raise InvalidProblem("the constants of these quantities overflow; state them in other units")
     return found
