@@ -253,10 +253,15 @@ def brute_force(problem: AllocationProblem, run: Run) -> None:
     Raises
     ------
     InvalidProblem
-        When allocations times groups exceed 20 million.
+        When allocations times groups, or the clients to hand out beyond the lower bounds, exceed 20 million.
     """
     accepts_whole_start(problem, run)
     first, upper, n = problem.first, problem.upper, problem.n
+    if (spare := problem.total - int(first.sum())) > LARGEST_ENUMERATION:
+        raise InvalidProblem(
+            f"brute-force hands out at most {LARGEST_ENUMERATION} clients beyond the lower bounds; here are {spare} "
+            "(use 'greedy' or 'cp-sat')"
+        )
     if _allocations(problem) * n > LARGEST_ENUMERATION:
         raise InvalidProblem(
             f"brute-force would look at more than {LARGEST_ENUMERATION // n} allocations over {n} groups, the most "

@@ -225,6 +225,8 @@ def test_limits_of_size_are_sentences():
         solve(AllocationProblem([50] * 10, [1] * 10, 100), "brute-force")
     with pytest.raises(InvalidProblem, match=r"brute-force would look at .* allocations over 400 groups"):
         solve(AllocationProblem([2] * 400, [1] * 400, 600), "brute-force")  # only the last 200 groups reach the sum
+    with pytest.raises(InvalidProblem, match="brute-force hands out at most 20000000 clients"):
+        solve(AllocationProblem([10**12] * 2, [1] * 2, 10**12), "brute-force")
     with pytest.raises(InvalidProblem, match="cp-sat would tabulate"):
         solve(AllocationProblem([10**8] * 3, [1] * 3, 10**8), "cp-sat")
     huge = AllocationProblem([10**12, 10**12], [1, 3], 10**10)  # the threshold does not mind
