@@ -71,7 +71,10 @@ def whole_numbers(value: ArrayLike, name: str) -> NDArray[np.int64]:
 
 def per_group(value: ArrayLike, n: int, name: str) -> NDArray[np.int64]:
     """Read one number for all groups, or one for each."""
-    array = np.asarray(value)
+    try:
+        array = np.asarray(value)
+    except ValueError as error:
+        raise InvalidProblem(f"{name} must be one number or one per group, {n}; its rows differ in length") from error
     counts = whole_numbers(np.full(n, array) if array.ndim == 0 else array, name)
     if counts.shape != (n,):
         raise InvalidProblem(f"{name} must be one number or one per group, {n}; got {counts.shape[0]}")

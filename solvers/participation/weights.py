@@ -77,12 +77,14 @@ class ParticipationWeights:
         InvalidProblem
             When it is not such a mask.
         """
-        done = np.asarray(participated)
+        done = _read(participated, "participated")
         if done.shape != (self.n_clients,):
             raise InvalidProblem(
                 f"participated must be a mask with one entry per client, {self.n_clients}; got shape {done.shape}"
             )
         if done.dtype != np.bool_:
+            if done.dtype == object:  # of pandas, or of Python: nothing may be missing
+                done = frozen_array(done, "participated")
             if not np.isin(done, (0, 1)).all():
                 raise InvalidProblem("participated must be a mask of booleans or 0 and 1, not a list of client ids")
             done = done.astype(np.bool_)
@@ -226,9 +228,16 @@ def second_moment(history: ArrayLike, rates: ArrayLike, cutoff: int | None = Non
     return max(float((p * weights**2).mean()) for weights in _replay(history, p, cutoff))
 
 
+def _read(value: ArrayLike, name: str) -> NDArray[Any]:
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise InvalidProblem(f"{name} must be an array; its rows differ in length") from error
+
+
 def _replay(history: ArrayLike, p: NDArray[np.float64], cutoff: int | None) -> Iterator[NDArray[np.float64]]:
     """Return the weights used in each round."""
-    rounds = np.asarray(history)
+    rounds = _read(history, "history")
     if rounds.ndim != 2 or rounds.shape[0] == 0 or rounds.shape[1] != p.shape[0]:
         raise InvalidProblem(
             f"history must have a row per round (at least one) and a column per rate, {p.shape[0]}; got {rounds.shape}"

@@ -243,7 +243,8 @@ class AggregationProblem(Problem):
     def __post_init__(self) -> None:
         availability = vector(self.availability, "availability", Above(0), AtMost(1))
         total, n = number(self.total, "total", Above(0)), availability.shape[0]
-        variances = np.full(n, self.variances) if np.ndim(self.variances) == 0 else self.variances
+        is_one = not isinstance(self.variances, list | tuple) and np.ndim(self.variances) == 0
+        variances = np.full(n, self.variances) if is_one else self.variances
         values = {
             "availability": availability,
             "variances": vector(variances, "variances", Above(0), n=n),

@@ -176,8 +176,8 @@ def test_lists_that_end_early_leave_the_first_bound_valid(monkeypatch):
     """From any incumbent: where its rows are served worse than a list ends, that counts as the end of the list."""
     rng = np.random.default_rng(9)
     monkeypatch.setattr(Lists.of.__func__, "__defaults__", (20,))
-    for _ in range(60):
-        problem = random_problem(rng)
+    for _ in range(40):
+        problem = CoverageProblem(rng.random((6, 8)), int(rng.integers(1, 4)))
         run = Run(problem, "tree", None, 0)
         run.offer(from_clients(rng.choice(problem.n, problem.size, replace=False), problem.n))
         Tree(problem, run).search()

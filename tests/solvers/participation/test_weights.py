@@ -5,7 +5,7 @@ import pytest
 from hypothesis import strategies as st
 
 from solvers import InvalidProblem
-from solvers.participation import ParticipationWeights, expected_weight
+from solvers.participation import ParticipationWeights, expected_weight, weight_error
 from tests.thoroughly import tried
 
 
@@ -169,6 +169,12 @@ def test_bad_input_is_a_sentence():
         online.update([True])
     with pytest.raises(InvalidProblem, match="not a list of client ids"):
         online.update([0, 1, 2])
+    with pytest.raises(InvalidProblem, match="participated must be finite; entry 0"):
+        online.update([None, 1, 0])
+    with pytest.raises(InvalidProblem, match="participated must be an array; its rows differ in length"):
+        online.update([[1], [0, 1], 0])
+    with pytest.raises(InvalidProblem, match="history must be an array; its rows differ in length"):
+        weight_error([[1, 0], [1]], [0.5, 0.5])
     assert online.rounds == 0
     with pytest.raises(InvalidProblem, match="has cutoff 5; this object has 4"):
         online.load_state_dict(ParticipationWeights(3, 5).state_dict())
