@@ -109,8 +109,8 @@ class AllocationProblem(Problem):
     deviations : (K,) array-like
         H_k ≥ 0, the square root of the gradient dissimilarity within each group (Eq. 11), in any common unit. A group
         with H_k = 0 gets ℓ_k clients, more only when all others are full; then, as when all are zero, the rest is
-        split in proportion to the sizes (``cp-sat`` and ``brute-force`` return any of these equal allocations, and
-        ``proportional`` looks at no deviation).
+        split in proportion to the sizes (``cp-sat``, ``cvxpy`` and ``brute-force`` may return any of these equal
+        allocations, and ``proportional`` looks at no deviation).
     total : int
         Number S of clients to sample, Σℓ ≤ S ≤ Σu, where ℓ is at least 1 for a group whose deviation is positive:
         without a client of it the variance is infinite.
