@@ -195,7 +195,7 @@ class AllocationProblem(Problem):
         if not upper.any():
             raise InvalidProblem("no client is available, so there is nothing to allocate")
         least, wanted = per_group(lower, upper.size, "lower"), integer(total, "total", AtLeast(1))
-        return cls(sizes, deviations, min(wanted, int(upper.sum())), np.minimum(least, upper), upper)
+        return cls(sizes, deviations, min(wanted, int(upper.sum())), np.minimum(least, upper), upper)  # type: ignore[arg-type]
 
     @property
     def n(self) -> int:
