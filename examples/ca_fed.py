@@ -29,7 +29,7 @@ from solvers.weighting import ExclusionProblem
 # One decision, exactly and heuristically
 # ---------------------------------------
 # Twenty-four clients with their own importance, loss gap, availability and correlation. CA-Fed's Algorithm 1 examines
-# them one by one, the most correlated first, and cannot undo an exclusion; the exact method searches all sets.
+# them one by one, the most correlated first, and cannot undo an exclusion; the exact method finds the best set.
 
 rng = np.random.default_rng(3)
 problem = ExclusionProblem(
@@ -45,7 +45,7 @@ for solution in (exact, greedy):
 print(f"Algorithm 1 lies {(greedy.objective - exact.bound) / abs(exact.bound):.2%} above the bound")
 
 # %%
-# The kept are those with small loss gaps for their importance, whatever their availability: in the estimate it cancels.
+# The kept are those with small loss gaps, whatever their availability: in the estimate it cancels.
 
 figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 kept = exact.x.astype(bool)
@@ -58,7 +58,7 @@ axes.legend(frameon=False)
 # Twenty rounds in the loop
 # -------------------------
 # The paper's two clusters of clients, with two-state availability chains. The selector estimates availability,
-# correlation and losses as it goes, and solves the problem above every round. Twenty rounds under one seed decide
+# correlation and losses as it goes, and decides by the problem above. Twenty rounds under one seed decide
 # nothing; over twenty splits with unequal clients, ``examples/studies/exact_vs_heuristic.py``, excluding nobody had the
 # smallest loss of the three.
 

@@ -48,7 +48,7 @@ axes.legend(frameon=False)
 # A draw that keeps its promise
 # -----------------------------
 # Madow's draw includes client i with probability exactly :math:`p_i`. Drawing one after the other, as
-# `torch.multinomial` does, includes him with another.
+# `torch.multinomial` does, does not.
 
 drawn = np.mean([np.isin(np.arange(16), madow(p, rng)) for _ in range(4000)], axis=0)
 print(f"Madow, 4000 draws: at most {np.abs(drawn - p).max():.3f} from p, which is chance")

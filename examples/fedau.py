@@ -36,7 +36,7 @@ print(f"Corollary 4's K = {int(corollary.x)} with {corollary.objective:.4f}, {ga
 # %%
 # The weights at work
 # -------------------
-# Two thousand rounds of participation, drawn once; the weights see only who came. The error measured is the theorem's.
+# Two thousand rounds of participation, drawn once; the weights see who came. The error measured is the theorem's.
 
 history = rng.random((2000, 50)) < rates
 weights = ParticipationWeights(50, cutoff=int(exact.x))

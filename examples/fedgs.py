@@ -35,8 +35,8 @@ H = distances(graph)
 # %%
 # One round, exactly and heuristically
 # ------------------------------------
-# Say eighty clients are there and all had a few turns. Greedy adds the client that helps most and never looks back;
-# branch and bound proves what is best.
+# Say some eighty clients are there, and each had up to four turns. Greedy adds the client that helps most and never
+# looks back; branch and bound proves what is best.
 
 rng = np.random.default_rng(0)
 available, counts = rng.random(100) < 0.8, rng.integers(0, 5, 100)

@@ -88,8 +88,8 @@ class Learned:
 # %%
 # Beside chance
 # -------------
-# ``fedselect run demo.toml --load learned_selector.py -c selector.name=learned`` is the same in a run folder,
-# which goes on where it was stopped.
+# ``fedselect run demo.toml --load learned_selector.py -c selector.name=learned`` plays it in a run folder, which goes
+# on where it was stopped.
 
 if __name__ == "__main__":
     federation = digits(n_clients=100)

@@ -54,7 +54,7 @@ axes.set(xlabel="clients", ylabel="certified gap", title="A hundred of n clients
 # %%
 # Twenty rounds
 # -------------
-# A hundred thousand clients, a tenth of them there, a hundred selected; without training, which takes no distances.
+# A hundred thousand clients, a tenth of them there, a hundred selected; without training.
 
 population = rng.dirichlet(np.full(10, 0.3), size=100_000)
 selector = FedGS(100, distances=Points(population, "hellinger"), time_limit=1.0)

@@ -48,7 +48,7 @@ def trained(w, client):
 # %%
 # Twenty rounds, exactly and heuristically
 # ----------------------------------------
-# Ten percent of the selected never answer; the selector is told, and decides what becomes of the weights.
+# A tenth of the selected, on average, do not answer; the selector is told, and decides what becomes of the weights.
 
 figure, axes = plt.subplots(figsize=(6.5, 3.2), layout="constrained")
 for method in ("branch-and-bound", "greedy"):

@@ -2,16 +2,15 @@ r"""
 A graph of similarity from masked vectors
 =========================================
 
-FedGS needs the cosine between clients' vectors, :math:`V_{ij} = x_i^\top x_j`, and nobody wants to show
-:math:`x_i`. With a commodity server that hands out masks :math:`r_i, r_j` and numbers :math:`u + v = r_i^\top r_j`,
-two parties exchange masked vectors alone, and an
-aggregator adds two shares:
+FedGS needs the cosine between clients' vectors, :math:`V_{ij} = x_i^\top x_j`, and clients do not show :math:`x_i`.
+With a commodity server that hands out masks :math:`r_i, r_j` and numbers :math:`u + v = r_i^\top r_j`, two parties
+exchange masked vectors and a blinded number, and an aggregator adds two shares:
 
 .. math:: (x_i^\top \hat x_j + \dots) + (\dots) = x_i^\top x_j .
 
-All arithmetic is modulo :math:`2^{64}`: a masked vector is uniformly random, whatever it hides. The products
-themselves are no secret: all of them together determine the vectors up to a rotation, and the commodity server must
-not collude with a party or the aggregator (`graphs.secure_product` says what each learns).
+Arithmetic is modulo :math:`2^{64}`: a masked vector is uniformly random. The products themselves are no secret: all of
+them together determine the vectors up to a rotation, and the commodity server must not collude with a party or the
+aggregator (`graphs.secure_product` says what is protected).
 """
 
 import matplotlib.pyplot as plt
@@ -69,6 +68,5 @@ print(f"accuracy after 20 rounds: {done.accuracy:.3f}")
 plt.show()
 
 # %%
-# **What to conclude.** Nobody but its owner sees a client's vector, and the graph is that of the open computation up
-# to rounding. So FedGS selects the same clients. Privacy costs messages, one exchange for each pair of clients, and
-# no quality.
+# **What to conclude.** A client's vector is sent masked alone, and the graph is that of the open computation up to
+# rounding. Masks cost messages, one exchange for each pair of clients. What the products tell they do not hide.

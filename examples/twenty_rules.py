@@ -32,7 +32,8 @@ from fedselect.training.settings import TrainingSettings, samples_trained
 # %%
 # The rules
 # ---------
-# Heuristics as published, two of them exactly, too; FedGS by its authors' scale. Clairvoyant, an oracle, sees ahead.
+# Rules with their defaults, DivFL and Fed-CBS exactly, too; FedGS by its authors' scale. Clairvoyant, an oracle, sees
+# ahead.
 
 PLAIN = "uniform md-sample fedss power-of-choice afl delta fedgs f3ast e3cs ca-fed fedau rolling clairvoyant"
 RULES = {name: (name, {"scale": "pairs"} if name == "fedgs" else {}) for name in PLAIN.split()} | {
@@ -48,8 +49,8 @@ RULES = {name: (name, {"scale": "pairs"} if name == "fedgs" else {}) for name in
 # %%
 # Five seeds
 # ----------
-# A seed fixes partition, availability, devices, initial model and batches, so that the rules differ in their decisions
-# alone. A round waits for all that are selected, whose updates of half a megabyte share one uplink.
+# A seed fixes partition, availability, devices, initial model and batches. A round waits for all that are selected,
+# whose updates of half a megabyte share one uplink.
 
 SPLIT = {"n_clients": 40, "partition": "dirichlet-prior", "concentration": 0.3}
 CLOCK = {"links": "shared-uplink", "model_bytes": 500_000, "jitter": 0.2}

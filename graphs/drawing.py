@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.errors import GraphError
+from graphs.errors import GraphError, real_array
 
 if TYPE_CHECKING:
     import networkx as nx
@@ -108,8 +108,8 @@ def label_mix(graph: nx.Graph, labels: ArrayLike | None) -> NDArray[np.float64] 
             return None
         labels = rows
     try:
-        mix = np.asarray(labels, dtype=np.float64)
-    except ValueError:
+        mix = real_array(labels)
+    except (TypeError, ValueError, OverflowError):
         mix = np.zeros(0)
     if mix.ndim != 2 or len(mix) != len(graph) or not np.isfinite(mix).all() or (mix < 0).any():
         raise GraphError(

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 
 class GraphError(ValueError):
-    """Any input the graphs package cannot work with; every error below is one."""
+    """Input the graphs package cannot work with; the errors below are of this class."""
 
 
 class FeatureError(GraphError):
@@ -40,6 +40,13 @@ def choice(name: str, value: object, accepted: Iterable[str], error: type[GraphE
         raise error(f"{name} must be {words}; got {value!r}.")
 
 
+def real_array(values: ArrayLike) -> NDArray[np.float64]:
+    """Return values as float64; raises `TypeError` for complex ones, of which NumPy takes the real part."""
+    if np.iscomplexobj(values):
+        raise TypeError("complex numbers")
+    return np.asarray(values, dtype=np.float64)
+
+
 def mirror(matrix: NDArray[np.float64]) -> NDArray[np.float64]:
     """Copy the upper triangle of a matrix to the lower one, in place, and return it."""
     for i in range(len(matrix)):
@@ -52,13 +59,13 @@ def square_symmetric(
 ) -> NDArray[np.float64]:
     """Return `values` as a float64 matrix, or say why it is no symmetric matrix of numbers.
 
-    The diagonal is not read and may hold anything. ``infinite=True`` lets +inf through.
+    The diagonal is not read and may hold any number, NaN among them. ``infinite=True`` lets +inf through.
     Asymmetry up to 1e-9 of the largest finite entry is rounding: it passes, and the lower triangle of the
     result is the mirrored upper one. A matrix that is exactly symmetric is not copied.
     """
     try:
-        matrix = np.asarray(values, dtype=np.float64)
-    except (TypeError, ValueError) as reason:
+        matrix = real_array(values)
+    except (TypeError, ValueError, OverflowError) as reason:
         hint = f"; its attribute matrix is one: {name}.matrix" if hasattr(values, "matrix") else ""
         raise error(f"{name} cannot be read as a matrix of numbers: {reason}{hint}.") from None
     if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1]:

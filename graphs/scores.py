@@ -62,7 +62,8 @@ def edge_scores(predicted: nx.Graph | ArrayLike, true: nx.Graph | ArrayLike, *, 
     Parameters
     ----------
     predicted, true
-        Graphs over the same nodes (in any order), or boolean N×N adjacency matrices, symmetric.
+        Graphs over the same nodes (in any order; directions are not looked at), or boolean N×N adjacency matrices,
+        symmetric.
     self_loops
         Count one self-loop per client, in both graphs. The authors' script does, because the diagonal of
         its weight matrix is finite; it lifts all three numbers, so the default leaves them out. Self-loops
@@ -75,7 +76,7 @@ def edge_scores(predicted: nx.Graph | ArrayLike, true: nx.Graph | ArrayLike, *, 
     Raises
     ------
     GraphError
-        If the graphs have different nodes, or a matrix is not boolean, square and symmetric.
+        If the graphs have different nodes or sizes, or a matrix is not boolean, square and symmetric.
 
     Notes
     -----
@@ -115,7 +116,10 @@ def _adjacency(name: str, graph: Any, nodes: list[Hashable] | None) -> NDArray[n
         for u, v in graph.edges:
             matrix[index[u], index[v]] = matrix[index[v], index[u]] = True
         return matrix
-    matrix = np.asarray(graph)
+    try:
+        matrix = np.asarray(graph)
+    except ValueError as reason:  # rows of different lengths
+        raise GraphError(f"{name} must be a graph or a boolean adjacency matrix: {reason}.") from None
     if matrix.dtype != bool:
         raise GraphError(
             f"{name} must be a graph or a boolean adjacency matrix (of weights R: numpy.isfinite(R)); "

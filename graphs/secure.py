@@ -6,12 +6,13 @@ import itertools
 import os
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from numbers import Integral
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.errors import ProtocolError, choice
+from graphs.errors import ProtocolError, choice, real_array
 from graphs.similarities import feature_matrix
 
 # -- fixed-point numbers ---------------------------------------------------------------------------------------
@@ -37,9 +38,14 @@ def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def encode(name: str, vector: ArrayLike, fraction_bits: int, room: float = 0.0) -> Words:
     """Return a party's vector in fixed point, with ``room`` for noise in its products; see `Party`."""
+    if isinstance(fraction_bits, bool) or not isinstance(fraction_bits, Integral):
+        raise ProtocolError(f"fraction_bits must be a whole number; got {fraction_bits!r:.80}.")
     if not 0 <= fraction_bits <= 31:
         raise ProtocolError(f"fraction_bits must lie in 0 to 31; got {fraction_bits}.")
-    values = np.asarray(vector, dtype=np.float64)
+    try:
+        values = real_array(vector)
+    except (TypeError, ValueError, OverflowError) as reason:
+        raise ProtocolError(f"the vector of {name} cannot be read as real numbers: {reason}.") from None
     if values.ndim != 1 or values.size == 0:
         raise ProtocolError(f"the vector of {name} must be a non-empty (d,); got shape {values.shape}.")
     if not np.isfinite(values).all():
@@ -95,14 +101,14 @@ class Message:
 
 @dataclass
 class Transcript:
-    """Every message sent, in order.
+    """Messages in the order in which they were sent.
 
     Attributes
     ----------
     keep
         Whether messages are kept, or only counted.
     messages
-        The messages themselves.
+        The messages themselves, where they are kept.
     sent
         How many 64-bit numbers were sent, by kind of message; always counted.
     """
@@ -119,7 +125,7 @@ class Transcript:
         return message
 
     def received_by(self, name: str) -> list[Message]:
-        """Return what a participant was sent, which with its own secrets is all it knows."""
+        """Return the messages to a participant that were kept."""
         return [message for message in self.messages if message.receiver == name]
 
     def __iter__(self) -> Iterator[Message]:
@@ -151,7 +157,7 @@ class Randomness:
 
 
 class CommodityServer:
-    """Issue correlated masks before the parties send anything; never see a vector, a masked vector or a share.
+    """Issue correlated masks to two parties before they send anything to each other; receive nothing.
 
     Parameters
     ----------
@@ -196,8 +202,9 @@ class Party:
     Raises
     ------
     ProtocolError
-        If the encoded vector's norm reaches 2^31.5 (less, with noise). Each party checks its own, and by
-        Cauchy–Schwarz the product of any two, with its noise, then fits a signed 64-bit integer.
+        If the name is that of a server, the vector is no finite (d,), or an option is out of range; if the encoded
+        vector's norm reaches 2^31.5 (less, with noise). Each party checks its own, and by Cauchy–Schwarz the product
+        of any two, with its noise, then fits a signed 64-bit integer.
     """
 
     def __init__(
@@ -299,7 +306,7 @@ class Party:
 
 
 class Aggregator:
-    """The federated server: adds the two shares of each pair, and learns the product and nothing else."""
+    """The federated server: adds the two shares of each pair, and so learns the product."""
 
     def __init__(self) -> None:
         self._waiting: dict[tuple[str, str], tuple[str, Words]] = {}
@@ -345,7 +352,7 @@ class SecureProduct:
     fraction_bits
         Bits after the binary point of each factor.
     transcript
-        Every message sent.
+        The messages sent.
     """
 
     value: float
@@ -366,7 +373,7 @@ class SecureSimilarity:
     fraction_bits
         Bits after the binary point of each factor.
     transcript
-        Every message sent.
+        The messages sent, or their sizes alone where they are not kept.
     """
 
     matrix: NDArray[np.float64]
@@ -391,8 +398,8 @@ def secure_product(
     4. The first computes v1 = w − R_a·b' + r_a, and v1 + v2 = a·b.
     5. Both send their share to the aggregator, which adds them.
 
-    All arithmetic is on integers modulo 2⁶⁴ holding fixed-point numbers, so every message but the sum of
-    the shares is uniform, and the product of the encoded vectors is exact. Rounding to 2^−f beforehand
+    Arithmetic is on integers modulo 2⁶⁴ holding fixed-point numbers, so that each message by itself is uniform, and
+    without noise the product of the encoded vectors is exact. Rounding to 2^−f beforehand
     moves it by at most about 2^−(f+1) · (‖a‖₁ + ‖b‖₁).
 
     Parameters
@@ -414,7 +421,7 @@ def secure_product(
     ------
     ProtocolError
         If the vectors are not of one length, hold a value that is not finite, or are too long for
-        `fraction_bits`.
+        `fraction_bits`, or if that or `noise` is out of range.
 
     Notes
     -----
@@ -424,8 +431,8 @@ def secure_product(
 
     What it protects, and what it does not:
 
-    * All participants follow the protocol and merely look (semi-honest). A wrong message gives a wrong
-      product, unnoticed.
+    * The participants are taken to follow the protocol and merely look (semi-honest). Wrong numbers in a message
+      give a wrong product, unnoticed.
     * C must not collude. C and one party together recover the other's vector: b = b' − R_b. If the
       aggregator plays C, then a', b' and w must travel where it cannot read them.
     * Masks are good for one run, after which a `Party` forgets them. Used twice, differences leak.
@@ -469,7 +476,7 @@ def secure_similarity(
     """Compute the similarity of every pair of clients with `secure_product`'s protocol.
 
     For the cosine each client scales its vector to length 1 before encoding it, so that the dot product is
-    the cosine; FedGS's remark that the protocol serves dot products only is no restriction.
+    the cosine.
 
     Parameters
     ----------

@@ -29,9 +29,9 @@ def distances(
         `edge_weights`: N×N, symmetric, inf where there is no edge (a 0 off the diagonal is an edge of
         length 0).
     method
-        ``"floyd-warshall"``: O(N³), in tiles on one triangle; from N = 1 000 on compiled and on all processors,
-        with the same bits. ``"dijkstra"``: SciPy's, N·(edges + N log N), for sparse graphs. ``"auto"`` chooses by
-        size and density. They agree to 1e-12 in the scaled result.
+        ``"floyd-warshall"``: O(N³), in tiles on one triangle; from N = 1 000 on compiled and on all processors.
+        ``"dijkstra"``: SciPy's, N·(edges + N log N), for sparse graphs. ``"auto"`` chooses by size and density. They
+        agree to 1e-12 in the scaled result.
     weight
         The edge attribute to read lengths from, when `graph` is a graph.
 
@@ -134,7 +134,7 @@ def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
         try:
             values = np.fromiter(lengths, np.float64, len(lengths))
             usable = bool((values >= 0).all())  # false for NaN
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             usable = False
         if not usable:
             other, bad = next(pair for pair in zip(neighbours, lengths, strict=True) if not _is_length(pair[1]))
@@ -147,7 +147,10 @@ def _from_graph(graph: nx.Graph, weight: str) -> NDArray[np.float64]:
 
 
 def _is_length(value: object) -> bool:
-    return isinstance(value, int | float | np.number) and bool(value >= 0)
+    try:
+        return isinstance(value, int | float | np.number) and float(value) >= 0  # false for NaN
+    except (TypeError, OverflowError):
+        return False
 
 
 def _choose(lengths: NDArray[np.float64]) -> str:

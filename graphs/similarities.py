@@ -44,12 +44,12 @@ def similarity(
     -------
     ndarray of shape (N, N)
         Symmetric, without unit, and the same bits on every processor. The diagonal is each client's similarity
-        to itself; no graph function reads it.
+        to itself (1 for a cosine); graph functions do not read it.
 
     Raises
     ------
     FeatureError
-        If the features have no common length, are empty, or hold a value that is not finite.
+        If the features have no common length, are empty, no real numbers of 64 bits, or not finite.
     SimilarityError
         If `kind` or `clip` is unknown, or dot products overflow.
 
@@ -57,7 +57,7 @@ def similarity(
     -----
     GraphWarning
         If a cosine is asked of an all-zero vector. It has no direction; its similarity to every other
-        client is set to 0, which leaves it without edges where no similarity is negative.
+        client is set to 0. At the presets' thresholds that leaves it without edges where no similarity is negative.
 
     Notes
     -----
@@ -98,8 +98,7 @@ def min_max(similarity: ArrayLike) -> NDArray[np.float64]:
     Returns
     -------
     ndarray of shape (N, N)
-        Values in [0, 1], 1 on the diagonal. If all similarities are 0 (so lo = hi) the result is 0: no
-        pair is more alike than another, and none is alike at all.
+        Values in [0, 1], 1 on the diagonal. If all similarities are 0 (so lo = hi) the result is 0 beside it.
 
     Raises
     ------
@@ -121,7 +120,7 @@ def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floa
     try:
         matrix = np.asarray(features)
     except ValueError:
-        shapes = sorted({str(np.shape(f)) for f in features})  # type: ignore[union-attr]
+        shapes = sorted({_shape(f) for f in features})  # type: ignore[union-attr]
         raise FeatureError(
             f"the clients' features must be vectors of one length; got shapes {', '.join(shapes[:4])}."
         ) from None
@@ -139,6 +138,13 @@ def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floa
                 "(did local training diverge?)."
             )
     return matrix
+
+
+def _shape(feature: ArrayLike) -> str:
+    try:
+        return str(np.shape(feature))
+    except ValueError:
+        return "of rows of different lengths"
 
 
 def _dot(vectors: NDArray[np.floating]) -> NDArray[np.float64]:

@@ -102,7 +102,8 @@ def dependency_graph(
     Raises
     ------
     SimilarityError
-        If the matrix is not square, symmetric and finite, or an option is unknown or out of range.
+        If the matrix is not square, symmetric and finite, an option is unknown or out of range, or `nodes` are not N
+        distinct names.
 
     Warns
     -----
@@ -198,8 +199,8 @@ def _prepare(
     """Return the preset, similarities on its scale, ε and σ², or say which option is wrong."""
     choice("preset", preset, PRESETS, SimilarityError)
     rule = PRESETS[preset]
-    epsilon = rule.epsilon if epsilon is None else float(epsilon)
-    sigma2 = rule.sigma2 if sigma2 is None else float(sigma2)
+    epsilon = rule.epsilon if epsilon is None else _number("epsilon", epsilon)
+    sigma2 = rule.sigma2 if sigma2 is None else _number("sigma2", sigma2)
     if not np.isfinite(epsilon):
         raise SimilarityError(f"epsilon must be a finite threshold; got {epsilon}.")
     if epsilon < 0 and not rule.scaled:
@@ -213,10 +214,19 @@ def _prepare(
     return rule, scaled, epsilon, sigma2
 
 
+def _number(name: str, value: float) -> float:
+    try:
+        return float(value)
+    except (TypeError, ValueError, OverflowError):
+        raise SimilarityError(f"{name} must be a finite number; got {value!r:.80}.") from None
+
+
 def _names(nodes: Sequence[Hashable] | None, size: int) -> list[Hashable]:
     if nodes is None:
         return list(range(size))
     names = list(nodes)
+    if any(name is None for name in names):
+        raise SimilarityError("nodes must not be None, which NetworkX takes for no node.")
     if len(names) != size or len(set(names)) != size:
         raise SimilarityError(
             f"nodes must be {size} distinct names, one per row of the similarity matrix; got {len(names)} names, "

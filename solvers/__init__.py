@@ -1,4 +1,4 @@
-"""Client-selection problems of federated learning, and methods that solve them: all but heuristics with a bound.
+"""Client-selection problems of federated learning, and methods that solve them.
 
 >>> import numpy as np
 >>> from solvers import solve

@@ -160,7 +160,7 @@ def cut_short(run: Run, model: Any, status: int, spare: float = 0.0) -> bool:
     -------
     bool
         True after an interruption or an error, when nothing more is to be solved; False after a proof, or where the
-        time is over.
+        run is over: by its time, its gap or a cancellation.
     """
     from ortools.sat.python import cp_model
 

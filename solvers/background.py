@@ -33,7 +33,7 @@ class Progress:
         self.is_closed = False
 
     def snapshot(self) -> Solution | None:
-        """Return the incumbent with its bound; None before the solve has begun."""
+        """Return the incumbent with its bound; None before the search has begun."""
         return self.solution if self.solution is not None or self.run is None else self.run.solution()
 
 
@@ -64,7 +64,8 @@ class SolutionFuture(Future[Solution]):
     def cancel(self) -> bool:
         """End the solve; False where it had ended without.
 
-        Its ``result()`` then has ``stopped="cancelled"``, unless it is proved.
+        Its ``result()`` then has ``stopped="cancelled"``, unless what it found is proved or was asked for (``"gap"``,
+        ``"target"``).
         """
         if not self.done():
             self.stop.set()
@@ -76,7 +77,7 @@ class SolutionFuture(Future[Solution]):
         return self.stop.is_set()
 
     def solution_so_far(self) -> Solution | None:
-        """Return the incumbent with its bound as a `Solution`; None before the solve has begun.
+        """Return the incumbent with its bound as a `Solution`; None before the search has begun.
 
         Its ``stopped`` is ``"running"`` until the solve is done, and ``"error"`` after one that ended in an exception.
         """
@@ -87,7 +88,7 @@ class SolutionFuture(Future[Solution]):
 
 
 def in_thread(work: Callable[[], Solution], future: Future[Solution]) -> threading.Thread:
-    """Do the work in a thread, under the caller's context variables; the future receives what it returns or raises."""
+    """Do the work in a thread, for a future, with the caller's context variables."""
     context = contextvars.copy_context()
 
     def run() -> None:

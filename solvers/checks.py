@@ -1,4 +1,4 @@
-"""Checks of arguments: each returns the value it accepts, or raises a sentence with the value and what is accepted."""
+"""Checks of arguments: they return a value that is accepted, or raise a sentence."""
 
 from __future__ import annotations
 
@@ -42,12 +42,13 @@ def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dt
     Raises
     ------
     InvalidProblem
-        When it is no numeric array of that many dimensions, or has NaN or infinite entries.
+        When it is no array of real numbers of that many dimensions, has NaN or infinite entries, or fractions where
+        the type wanted is one of whole numbers.
     """
     _check_numeric(value, name)
     try:
         array = np.asarray(value, dtype=dtype)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         reason = "its rows differ in length" if "inhomogeneous" in str(error) else error
         raise InvalidProblem(f"{name} must be numbers: {reason}") from error
     if array.ndim != ndim:
@@ -59,6 +60,8 @@ def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dt
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise InvalidProblem(f"{name} must be finite; entry {where if ndim > 1 else where[0]} is {array[where]}")
+    elif not np.array_equal(array, np.asarray(value)):
+        raise InvalidProblem(f"{name} must be whole numbers; got {value!r:.80}")
     if array.flags.writeable or array.base is not None:
         array = array.copy()
         array.setflags(write=False)
@@ -164,7 +167,7 @@ def one_of(value: Any, name: str, accepted: Iterable[str], error: type[Exception
 
 
 def seconds_or_none(value: Any, name: str = "time_limit", error: type[Exception] = InvalidOption) -> float | None:
-    """Return a time limit: a positive number of seconds, or None for no limit."""
+    """Return a time limit: a positive, finite number of seconds, or None for no limit."""
     try:
         return None if value is None else number(value, name, Above(0))
     except InvalidProblem:
@@ -191,7 +194,7 @@ def takes_duals(residuals: Callable[..., dict[str, float]]) -> Callable[..., dic
             return residuals(problem, x, **{name: each if each.ndim else each.item() for name, each in arrays.items()})
         except InvalidProblem:
             raise
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             names = ", ".join(list(wanted.parameters)[2:])
             raise InvalidOption(f"kkt_residuals(solution.x, solution.duals) takes the duals {names}: {error}") from None
 

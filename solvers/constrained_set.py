@@ -93,7 +93,7 @@ class ConstrainedSelections(Hypersimplex):
 
     @property
     def is_single(self) -> bool:
-        """Whether states alone decide for all clients."""
+        """Whether states and size decide for all clients, or allow none."""
         return self.count <= 1
 
     def selections(self) -> Iterator[tuple[int, ...]]:
@@ -325,8 +325,8 @@ class ConstrainedSelections(Hypersimplex):
     def project(self, x: NDArray[np.float64], grain: float = 0.0) -> NDArray[np.float64]:
         """Return a point of the hypersimplex near ``x`` that keeps states, and rows to a small error.
 
-        Rows are projected on in turn, each time less its last correction (Dykstra 1983), which comes to the nearest
-        point of their intersection in the limit; a bound from a tangent holds at any point.
+        Rows are projected on in turn, each time less its last correction (Dykstra 1983); a bound from a tangent holds
+        at any point.
         """
         dense = [(row.places, row.coefficients, row.low, row.high) for row in self.constraints.rows]
         moves = [0.0] * len(dense)
@@ -371,7 +371,7 @@ class ConstrainedSelections(Hypersimplex):
         return self.repaired(self.core.best(keys), keys)
 
     def exchanged(self, x: NDArray[np.int64], count: int, rng: np.random.Generator) -> NDArray[np.int64]:
-        """Return the clients of a selection after so many swaps, each drawn from those that keep all constraints."""
+        """Return the clients of a selection after so many swaps that keep all constraints, fewer where none is left."""
         x = x.copy()
         for _ in range(count):
             inside, outside = np.flatnonzero(x), np.flatnonzero(x == 0)
@@ -408,8 +408,7 @@ class ConstrainedSelections(Hypersimplex):
     ) -> NDArray[np.int64] | None:
         """Return what `grown` does where no client that fits a row's upper limit is in the way; None elsewhere.
 
-        Every part of a selection that keeps the constraints leaves a way to keep them, so that nothing is looked at but
-        the limits of each client's rows.
+        It looks at the limits of each client's rows alone.
         """
         states, size = self.constraints.states.copy(), self.size
         left = np.array([row.high for row in self.constraints.rows])

@@ -1,7 +1,7 @@
 r"""Side constraints of a selection: clients that must come or must not, quotas, budgets and conflicts.
 
 A problem that selects m of n clients takes ``include``, ``exclude``, ``quotas``, ``budgets`` and ``conflicts``. They
-are checked where the problem is made, and brought into one form, `Constraints`, which all methods read: a state for
+are checked where the problem is made, and brought into one form, `Constraints`, which methods read: a state for
 each client, and rows :math:`l \le a^\top s \le u` with the names of what they state.
 
 A budget is kept by a selection that uses at most its limit and 1e-9 of it: sums of decimal fractions are no decimal
@@ -24,7 +24,7 @@ from solvers.checks import integer, number, vector
 from solvers.errors import Contradiction, InvalidProblem
 from solvers.feasible_set import FREE, ONE, ZERO
 from solvers.labels import Labels, aligned, labels_of, where_ids_are
-from solvers.options import AtLeast
+from solvers.options import AtLeast, AtMost
 
 #: Largest uses of a budget that squares and quotients by other data are computed with, without under- or overflow.
 _SMALLEST, _LARGEST = 1e-100, 1e100
@@ -51,8 +51,8 @@ class Quota:
     Raises
     ------
     InvalidProblem
-        When a member stands twice, numbers are negative or contradict each other, or more clients are asked for than
-        the group has.
+        When members are no ids or one stands twice, numbers are not whole, negative or beyond 64 bits, or contradict
+        each other, more clients are asked for than the group has, or the name is no text.
     """
 
     members: Sequence[int]
@@ -61,10 +61,11 @@ class Quota:
     name: str = ""
 
     def __post_init__(self) -> None:
-        what = _named("quota", self.name)
+        what = _named("quota", _text(self.name, "quota"))
         members = _ids(self.members, f"the members of {what}")
         least = integer(self.at_least, f"at_least of {what}", AtLeast(0))
-        most = None if self.at_most is None else integer(self.at_most, f"at_most of {what}", AtLeast(0))
+        limits = AtLeast(0), AtMost(2**63 - 1)
+        most = None if self.at_most is None else integer(self.at_most, f"at_most of {what}", *limits)
         if most is not None and least > most:
             sentence = f"{what} contradicts itself: at_least {least} is more than at_most {most}"
             raise Contradiction.of_quota(sentence, self.name, least, most)
@@ -92,7 +93,7 @@ class Budget:
     Raises
     ------
     InvalidProblem
-        When a use or the limit is negative or not finite, or the largest use is out of range.
+        When a use or the limit is negative or not finite, the largest use is out of range, or the name is no text.
     """
 
     use: NDArray[np.float64]
@@ -100,7 +101,7 @@ class Budget:
     name: str = ""
 
     def __post_init__(self) -> None:
-        what = _named("budget", self.name)
+        what = _named("budget", _text(self.name, "budget"))
         labels = labels_of(self.use, f"use of {what}")
         use = vector(self.use, f"use of {what}", AtLeast(0))
         if (most := float(use.max())) and not _SMALLEST <= most <= _LARGEST:
@@ -178,7 +179,7 @@ class LinearRow:
 
 @dataclass(frozen=True, eq=False)
 class Constraints:
-    """Side constraints of a selection of ``size`` of n clients, in positions: what every method reads.
+    """Side constraints of a selection of ``size`` of n clients, in positions: what methods read.
 
     Attributes
     ----------
@@ -435,7 +436,11 @@ def _ids(value: Any, what: str) -> tuple[int, ...]:
     """Return ids as a tuple of integers, each once."""
     if value is None:
         return ()
-    array = np.asarray(value if isinstance(value, np.ndarray) else list(_iterable(value, what)))
+    given = value if isinstance(value, np.ndarray) else list(_iterable(value, what))
+    try:
+        array = np.asarray(given)
+    except ValueError as error:  # lists of different lengths
+        raise InvalidProblem(f"{what} must be ids of clients, whole numbers; got {value!r:.80}") from error
     if array.size == 0:
         return ()
     if array.ndim != 1 or array.dtype.kind not in "iu":
@@ -476,6 +481,12 @@ def _iterable(value: Any, what: str) -> Iterable[Any]:
     if isinstance(value, str | bytes | Mapping | Quota | Budget) or not isinstance(value, Iterable):
         raise InvalidProblem(f"{what} must be a list; got {value!r:.80}")
     return value
+
+
+def _text(name: Any, kind: str) -> str:
+    if not isinstance(name, str):
+        raise InvalidProblem(f"the name of a {kind} must be text; got {name!r:.80}")
+    return name
 
 
 def _named(kind: str, name: str) -> str:

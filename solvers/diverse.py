@@ -17,8 +17,6 @@ from solvers.subsets import ConstrainedProblem
 def solve_diverse(problem: ConstrainedProblem, run: Run, pool: DiverseIncumbents, method: str, **options: Any) -> None:
     """Find one member after the other: the best selection that has few clients in common with each one before.
 
-    "At least d clients of a member are not in a better one" is a quota on the clients of that one.
-
     Parameters
     ----------
     problem : ConstrainedProblem

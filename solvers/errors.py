@@ -14,7 +14,7 @@ class InvalidProblem(SolversError, ValueError):
 
 
 class NoSelection(InvalidProblem):
-    """No selection that keeps all constraints was found; ``proved`` says whether there is none."""
+    """No selection that keeps all constraints was found; ``proved`` says whether it is certain that there is none."""
 
     def __init__(self, proved: bool = False) -> None:
         self.proved = proved

@@ -1,4 +1,4 @@
-"""Feasible set of a selection problem as one object: what bounds, trees, heuristics and external solvers ask of it."""
+"""Feasible set of a selection problem as one object."""
 
 from __future__ import annotations
 
@@ -42,8 +42,7 @@ class Row(NamedTuple):
 class Hypersimplex:
     r"""Hypersimplex :math:`\{x \in [0, 1]^n : 1^\top x = m\}`, the convex hull of the selections of m of n clients.
 
-    A feasible set with further constraints answers the same questions in its own way; nothing outside this module may
-    rely on an answer being that of the hypersimplex.
+    A feasible set with further constraints answers the same questions in its own way.
 
     Parameters
     ----------

@@ -85,7 +85,7 @@ def _no_formula(value: Any) -> Any:
 
 @contextmanager
 def alone(folder: Path, refusal: Exception) -> Iterator[None]:
-    """Keep other processes out of a folder in the block, or raise ``refusal`` where one is; nothing does on Windows."""
+    """Keep other processes out of a folder in the block, or raise ``refusal`` where one is; not on Windows."""
     try:
         import fcntl
     except ImportError:  # Windows: nothing keeps two processes apart

@@ -137,12 +137,12 @@ def frontier(
     method: str = "auto",
     **options: Any,
 ) -> Front:
-    r"""Find all non-dominated pairs of a problem's objective and a second term, each with its proof.
+    r"""Find the non-dominated pairs of a problem's objective and a second term, each with its proof.
 
-    Of a dispersion problem they are the distance term :math:`w\,s^\top H s` and the cost term :math:`c^\top s`, of a
-    coverage problem with costs the covered similarity and these. Of every problem with a budget they are its objective
+    Of a dispersion problem the two are the distance term :math:`w\,s^\top H s` and the cost term :math:`c^\top s`, of a
+    coverage problem with costs the covered similarity and these. Of a problem with a budget they may be its objective
     and what that budget's use sums to, up to the limit. The second term is limited to less than what the selection
-    found last uses, until no selection is left (:math:`\varepsilon`-constraints). Costs, uses, similarities, and the
+    found last uses (:math:`\varepsilon`-constraints). Costs, uses, similarities, and the
     distance term of a matrix, are compared as exact sums of the numbers as they are written in decimals. Other
     objectives are equal where they differ by no more than their rounding.
 
@@ -153,7 +153,7 @@ def frontier(
     points : int or "supported", optional
         All pairs by default. A number: at most so many, at limits of the second term that are spread evenly.
         ``"supported"``: those that alone are best for some weight of the distance term, the corners of the hull: far
-        fewer solves.
+        fewer solves. It is for dispersion problems without ``against`` whose costs differ.
     time_limit : float, optional
         Seconds; no limit by default. What was proved until then is returned.
     against : str, optional
@@ -174,7 +174,9 @@ def frontier(
     InvalidProblem
         When it is no `ConstrainedProblem`, has no second term, or not the named one.
     InvalidOption
-        When ``points``, the time limit, or an option is not accepted.
+        When ``points``, the time limit, or an option is not accepted, or the method keeps no pool.
+    UnknownMethod, MissingBackend, InvalidAnswer
+        As `solvers.solve` raises them.
 
     Examples
     --------

@@ -58,7 +58,7 @@ class Relaxation(NamedTuple):
 
 @dataclass(frozen=True)
 class Conflict:
-    """Constraints that no selection keeps together, while it keeps them without any one of them.
+    """Constraints that no selection keeps together; where any one of them is left out, some selection keeps the others.
 
     Attributes
     ----------
@@ -90,7 +90,8 @@ def conflict(problem: Problem | Contradiction, time_limit: float | None = None) 
     """Find constraints that contradict each other, as few as deletion leaves.
 
     Each constraint is left out in turn. Where the others are proved to contradict each other without it, it is dropped.
-    What is left is irreducible: without any one of them, there is a selection, which was found.
+    What is left is irreducible unless time ran out (`Conflict.is_minimal`): without any one of them, a selection was
+    found.
 
     Parameters
     ----------
@@ -108,6 +109,8 @@ def conflict(problem: Problem | Contradiction, time_limit: float | None = None) 
     ------
     InvalidProblem
         When it is neither.
+    InvalidOption
+        When the time limit is no positive number.
     NoSelection
         When time ran out before a selection was found, or was proved not to exist.
 

@@ -20,7 +20,7 @@ def quiet(is_quiet: bool = True) -> None:
 
 
 def notice(text: str, logger: logging.Logger) -> None:
-    """Write a line to standard error, at once; only to the log where that is quiet, or shows the line anyway.
+    """Write a line to standard error and to the log; to the log alone after `quiet`, or where that shows it anyway.
 
     Parameters
     ----------

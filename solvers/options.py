@@ -78,7 +78,7 @@ class Below(Limit):
 
 @functools.lru_cache(maxsize=1024)
 def parameters_of(function: Callable[..., Any]) -> Mapping[str, inspect.Parameter]:
-    """Return a function's parameters by name; read once, because every solve asks for them."""
+    """Return a function's parameters by name."""
     return inspect.signature(function).parameters
 
 
@@ -148,7 +148,7 @@ def check_keywords(owner: str, function: Callable[..., Any], given: Iterable[str
 
 
 def annotation_of(function: Callable[..., Any], option: str) -> Any:
-    """Return the annotation of one parameter, resolved alone: others may name what only a type checker imports.
+    """Return the annotation of one parameter, resolved.
 
     ``None`` where there is none, or where it names something that is not there at run time.
     """
@@ -189,7 +189,7 @@ def describe_type(kind: Any) -> str:
 def matches(value: Any, kind: Any) -> bool:
     """Return True if a value may stand where an annotation stands.
 
-    Numbers are of any library's types, an integer is a number too, and truth values are no numbers; neither is NaN.
+    Numbers may be of NumPy's types, an integer is a number too, and truth values are no numbers; neither is NaN.
     Of containers other than lists only the outer type is looked at, and what is not a type accepts everything.
     """
     origin, inner = get_origin(kind), get_args(kind)

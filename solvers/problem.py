@@ -1,4 +1,4 @@
-"""Base class of all optimisation problems: evaluation, violation, repr, saving and loading."""
+"""Base class of the optimisation problems: evaluation, violation, repr, saving and loading."""
 
 from __future__ import annotations
 
@@ -212,7 +212,7 @@ class Problem(ABC):
 
     @classmethod
     def load(cls, path: str | os.PathLike[str]) -> Self:
-        """Read a problem that `save` wrote; raises `InvalidProblem` when the file holds another type."""
+        """Read a problem as `solvers.load` does; raises `InvalidProblem` also when the file holds another type."""
         return _of_type(load(path), cls, str(path))
 
 
@@ -223,19 +223,15 @@ def _of_type(problem: Problem, wanted: type[Any], source: str) -> Any:
 
 
 def tolerance_at(value: float, scale: float, relative: float = OPTIMALITY_GAP) -> float:
-    """Return ``relative`` · min(max(1, |value|), scale), a tolerance for objectives near ``value``.
-
-    A share of the value alone would ask the impossible where an objective is a difference of large terms and comes
-    out near 0; see `Problem.scale` for why the problem's own scale takes part.
-    """
+    """Return ``relative`` · min(max(1, |value|), scale), a tolerance for objectives near ``value``."""
     return relative * min(max(1.0, abs(value)), scale)
 
 
 def certified(value: float | Fraction, error: float | Fraction, sense: Literal["max", "min"]) -> float:
     """Return the nearest float on the side of ``value`` on which a bound holds, in spite of its rounding error.
 
-    The one rounding argument of all bounds. Computed in fractions: what comes out is off the exact sum or difference of
-    value and error by less than a unit in the last place, and to the safe side.
+    Computed in fractions: what comes out is off the exact sum or difference of value and error by less than a unit in
+    the last place, and to the safe side.
 
     Parameters
     ----------
@@ -289,7 +285,9 @@ def load(path: str | os.PathLike[str]) -> Problem:
     Raises
     ------
     InvalidProblem
-        When the file is not such an archive, or its data do not state a valid problem.
+        When the file is neither, or its data do not state a valid problem.
+    FileNotFoundError
+        When there is no such file.
     """
     arrays: dict[str, NDArray[Any]] = {}
     try:
@@ -373,7 +371,7 @@ def assembled(header: dict[str, Any], arrays: dict[str, NDArray[Any]], path: str
         raise InvalidProblem(f"{path} is not a problem file ({FORMAT}): its header lacks the type or the scalars")
     if name not in _types and family in FAMILIES:
         importlib.import_module(f"solvers.{family}")
-    if name not in _types:
+    if not hasattr(_types.get(name), "family"):
         raise InvalidProblem(
             f"{path} holds a {name}, which no imported module defines (import it, or name its script with --load)"
         )

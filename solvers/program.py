@@ -29,7 +29,10 @@ def execute(
 ) -> NDArray[np.int64] | None:
     """Run a program until it ends or the run is over; see `solvers.run.Run.execute`."""
     given = [command] if isinstance(command, os.PathLike) else command
-    words = shlex.split(given) if isinstance(given, str) else [os.fspath(word) for word in given]
+    try:
+        words = shlex.split(given) if isinstance(given, str) else [os.fspath(word) for word in given]
+    except ValueError as error:  # a quotation without an end
+        raise InvalidOption(f"execute cannot split the command {given!r}: {error}") from None
     if not words:
         raise InvalidOption("execute needs the name of a program; got an empty command")
     program = words[0]
@@ -82,7 +85,7 @@ def _decision(program: str, printed: str, n: int, first: int) -> NDArray[np.int6
         raise InvalidAnswer(f"{said} {program!r} printed nothing")
     x = np.zeros(n, dtype=np.int64)
     for word in words:
-        row = int(word) - first if word.isdecimal() else -1
+        row = int(word) - first if word.isdecimal() and len(word) < 20 else -1
         if not 0 <= row < n:
             raise InvalidAnswer(f"{said} {program!r} printed {word[:80]!r}")
         if x[row]:

@@ -53,7 +53,7 @@ class Registry(Generic[Entry]):
         return dict(self._entries), dict(self._aliases)
 
     def restore(self, state: tuple[Mapping[str, Entry], Mapping[str, str]]) -> None:
-        """Register what was registered at a `snapshot`, and nothing else."""
+        """Register what was registered at a `snapshot`; later entries are forgotten."""
         self._entries, self._aliases = dict(state[0]), dict(state[1])
 
     @property
@@ -110,7 +110,7 @@ class Method:
     name : str
         The name `solve` takes.
     kind : {"exact", "relaxation", "heuristic"}
-        Exact methods prove optimality given time; relaxations give a bound; heuristics give decisions alone.
+        Exact methods prove optimality given time; relaxations give a bound; heuristics promise a decision alone.
     problem : type
         The problem type it solves.
     function : callable
@@ -162,7 +162,7 @@ class Method:
         return None if self.accepts is None or isinstance(problem, type) else self.accepts(problem.solved_as)
 
     def check_pool(self, problem: Problem | type[Problem]) -> None:
-        """Raise `InvalidOption` unless the method keeps a pool; the sentence names those of the problem that do."""
+        """Raise `InvalidOption` unless the method keeps a pool, and the problem says how many are chosen."""
         if not self.pool:
             able = ", ".join(repr(each.name) for each in methods(problem) if each.pool)
             raise InvalidOption(
@@ -259,8 +259,8 @@ def method(
     Raises
     ------
     InvalidOption
-        When the name is no text, the kind is none of the three, ``problem`` is no problem type or one that is solved by
-        another's methods, or an option has the name of one of `solve`'s own arguments but ``threads``.
+        When the name is no text or empty, the kind is none of the three, ``problem`` is no problem type or one that is
+        solved by another's methods, or an option has the name of one of `solve`'s own arguments but ``threads``.
 
     Examples
     --------
@@ -317,7 +317,7 @@ def snapshot() -> dict[type[Problem], Any]:
 
 
 def restore(state: Mapping[type[Problem], Any]) -> None:
-    """Register the methods that were registered at a `snapshot`, and no others."""
+    """Register the methods that were registered at a `snapshot`; later ones are forgotten."""
     for problem, known in _methods.items():
         known.restore(state.get(problem, ({}, {})))
 

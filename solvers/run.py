@@ -143,10 +143,7 @@ class Run:
 
     @property
     def seconds(self) -> float:
-        """Seconds that count: wall-clock time since the run was made, without what passed inside `loading`.
-
-        They stand still inside, so that a thread that looks meanwhile never sees them fall.
-        """
+        """Seconds that count: wall-clock time since the run was made, without what passed inside `loading`."""
         with self._clock_lock:
             return (self._stood_still if self._loads else time.perf_counter()) - self._start
 
@@ -154,8 +151,8 @@ class Run:
     def remaining(self) -> float:
         """Seconds left, never negative; `math.inf` without a limit.
 
-        None are left once the gap is good enough, the target is decided or the run is cancelled. Where work is
-        limited, seconds are counted work, at a fixed rate: they pass in the same places on every run.
+        None are left once the gap is good enough, the target is decided or the run is cancelled. Work that is left
+        counts as seconds at a fixed rate; where time is limited, too, the fewer of both are left.
         """
         if self.is_cancelled or self.enough:
             return 0.0
@@ -169,7 +166,7 @@ class Run:
 
     @property
     def counts_work(self) -> bool:
-        """Whether work is limited, so that nothing may depend on a clock."""
+        """Whether work is limited, so that nothing may depend on a clock but the end of a time limit beside it."""
         return self.work_limit is not None
 
     def spend(self, entries: float) -> None:
@@ -232,8 +229,8 @@ class Run:
     def loading(self, *, is_interruptible: bool = False) -> Iterator[None]:
         """Stop the clock inside the ``with`` block, which imports a package or compiles a kernel: once.
 
-        Ctrl-C is held back until its end. An import that is interrupted leaves modules half made, which nothing in
-        the process can use from then on. It ends a block that is interruptible: one that waits for another thread.
+        Ctrl-C is held back until its end, as an interrupted import leaves modules half made. It ends a block that is
+        interruptible: one that waits for another thread.
         """
         with self._clock_lock:
             if not self._loads:
@@ -408,6 +405,8 @@ class Run:
 
         Raises
         ------
+        InvalidOption
+            When the command is empty, or has a quotation that does not end.
         MissingBackend
             When there is no such program, or it cannot be run.
         InvalidAnswer
@@ -427,7 +426,7 @@ class Run:
     # -- the answer ----------------------------------------------------------------------------------------------
 
     def solution(self) -> Solution:
-        """Return everything found so far, as a `Solution`; another thread may ask."""
+        """Return what was found so far, as a `Solution`; another thread may ask."""
         with self._lock:
             return self._solution()
 

@@ -147,9 +147,9 @@ def proves(problem: Problem, objective: float | None, bound: float | None) -> bo
 
 @dataclass(frozen=True, eq=False)
 class Solution:
-    """A decision and everything known about how good it is.
+    """A decision and what is known about how good it is.
 
-    The objective is the problem's own evaluation of ``x``, never an external solver's. A bound lies on the right side
+    The objective is the problem's own evaluation of ``x``. A bound lies on the right side
     of the objective by construction: one on the wrong side by more than rounding raises `InvalidAnswer`, and one within
     rounding is moved onto the objective.
 
@@ -456,7 +456,7 @@ class Solution:
     # -- as data, as text, as a picture ---------------------------------------------------------------------------
 
     def to_dict(self) -> dict[str, Any]:
-        """Return everything as JSON values: lists for arrays, None for numbers that are not finite.
+        """Return the solution as JSON values: lists for arrays, None for numbers that are not finite.
 
         In place of the problem's data, and of a certificate's, stand names and digests; `save` keeps them.
         """
@@ -519,6 +519,8 @@ class Solution:
             When the file holds no solution, or that of another problem, or its decision is not feasible; of JSON also
             when its problem is not found, or it has no decision; of ``.npz`` also when its decision has another
             objective than it says.
+        FileNotFoundError
+            When there is no such file.
         """
         return replace(_read(path, problem), is_received=True)
 
@@ -684,14 +686,14 @@ def _read(path: str | os.PathLike[str], problem: Problem | None) -> Solution:
         if claim := values.get("certificate"):
             facts = (str(claim["kind"]), str(claim["problem"]), float(claim["bound"]), int(claim["grid"]))
             certificate = Certificate(*facts, _below(arrays, "certificate."))
+        if x is not None:
+            x.setflags(write=False)
+        known["duals"] = {name: value if value.ndim else value.item() for name, value in duals.items()}
+        return Solution(problem=problem, x=x, trace=trace, details=details, certificate=certificate, **known)
     except _NoProblem:
         raise
-    except (ValueError, KeyError, TypeError, AttributeError, OverflowError) as error:
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, InvalidAnswer) as error:
         raise InvalidProblem(f"{path} is not a solution file ({FORMAT}): {error}") from error
-    if x is not None:
-        x.setflags(write=False)
-    duals = {name: value if value.ndim else value.item() for name, value in duals.items()}
-    return Solution(problem=problem, x=x, trace=trace, duals=duals, details=details, certificate=certificate, **known)
 
 
 def _pools(values: Mapping[str, Any]) -> dict[str, Any]:

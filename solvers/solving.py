@@ -68,26 +68,26 @@ def solve(
         compiling kernels, once in a process or on a machine, do not count: on the clock a first solve takes longer.
     work_limit : float, optional
         Rows of the problem's matrix that may be read (n entries each), or what takes as long at fixed rates: a limit
-        that is no matter of the clock. Decision, bound, nodes and certificate are the same to the bit on every run of
-        a machine, cold or warm, idle or busy. The method ends at its first look after the limit, as after a time limit:
-        looks are up to 1.6e7 entries apart (a tenth of a second), farther for a thousand clients and more. A limit of
-        less is overshot by a multiple.
-        `Solution.work` says what was used. A method that does not count refuses.
+        that is no matter of the clock. Without a time limit beside it, decision, bound, nodes and certificate are the
+        same to the bit on every run of a machine, cold or warm, idle or busy. The method ends at its first look after
+        the limit, as after a time limit: looks are up to 1.6e7 entries apart (a tenth of a second), farther for a
+        thousand clients and more. A limit of less is overshot by a multiple. `Solution.work` says what was used. A
+        method that does not count refuses.
     gap : float, optional
         The relative gap (0.01 is one per cent) that is good enough: the method ends as soon as its decision is that
-        near to its bound, with ``stopped="gap"``. A heuristic has no bound of its own; name one with ``bound_by``.
+        near to its bound, with ``stopped="gap"``. A heuristic takes none without ``bound_by``.
     target : float, optional
         A claim about the best value: the method ends, with ``stopped="target"``, as soon as a decision is as good, or
         the bound says that none is; `Solution.reaches` says which.
     threads : int, optional
         Threads of the method, and of the second one; an error where neither has an option for it.
     seed : int
-        Makes the run repeatable (where a time limit does not cut it short).
+        Makes the run repeatable, unless a time limit cuts it short or an external solver's threads race.
     start : array-like or Solution, optional
         A feasible decision to start from: a vector with an entry for each client, ids of selected clients (what
         ``Solution.selected`` gives), or a `Solution`, whose selected clients may be of another problem over the same.
-        The answer is never worse than it; a solution of the same problem brings its bound, too; one read
-        from a file, what its certificate proves.
+        The answer is never worse than it, unless a veto refuses it; a solution of the same problem brings its bound,
+        too; one read from a file, what its certificate proves.
     bound_by : str, optional
         A second method, exact or a relaxation, whose bound is put beside the decision where the first one's does not
         prove it; see `with_bound`. The first method then has half of the time, the second one all that is left.
@@ -99,10 +99,10 @@ def solve(
     stop : Event, optional
         Ends the solve once ``stop.is_set()``, as a `threading.Event` that another thread sets: some hundredths of a
         second later the incumbent is returned with its bound and its pool, with ``stopped="cancelled"``. The method
-        runs in a thread of its own, as does ``watch``. One that does not look at the event at once is left behind: a
-        large factorisation ends in a second, HiGHS and Clarabel, which know no interruption, at their time limit.
+        runs in a thread of its own, as does ``watch``. One that does not look at the event at once is left behind;
+        HiGHS and Clarabel, which know no interruption, end at their time limit.
     watch : callable, optional
-        Called with every improvement as it is found, in the solve's own thread: what enters ``Solution.trace``. Where
+        Called with every improvement, what enters ``Solution.trace``, by the thread that finds it. Where
         it returns True the solve ends, with ``stopped="cancelled"``; where it raises, ``on_error`` says what follows.
     on_error : {"raise", "keep"}
         What an exception of ``watch``, which ends the solve, leads to: it is raised again, with what was found as
@@ -122,7 +122,7 @@ def solve(
         the best of those that differ so far from it, and so on.
     veto : callable, optional
         ``veto(selected)`` returns True for ids of a selection that is refused. It must answer the same each time.
-        `Solution.vetoed` has the refused selections that were better.
+        `Solution.vetoed` has the refused selections that are as good as the pool's last one.
     **options
         Options of the method itself; see ``Method.options``.
 
@@ -211,7 +211,7 @@ def submit(
     """
     _require_problem(problem)
     planned = plan(problem, method, pool=PoolRequest.of(pool, within, diverse, veto), **options)
-    _check_ends(stop, on_error)
+    _check_ends(stop, on_error, watch)
     written, future = Log.of(log), SolutionFuture()
     halt = AnyEvent(stop, future.stop)
     future.set_running_or_notify_cancel()
@@ -226,7 +226,7 @@ def submit(
 
 @dataclass(frozen=True)
 class Plan:
-    """A solve whose every argument but the start is resolved and checked, made by `plan`.
+    """A solve whose arguments are resolved and checked, as far as `plan` takes them.
 
     Attributes
     ----------
@@ -275,7 +275,7 @@ class Plan:
 
         ``progress`` receives what is found, for other threads to read.
         """
-        _check_ends(stop, on_error)
+        _check_ends(stop, on_error, watch)
         progress, log = progress or Progress(), log or Log(None)
         watcher = None if watch is None else _Watcher(watch, progress)
         if stop is None:
@@ -438,7 +438,7 @@ def with_bound(
     """
     planned = plan(solution.problem, method, time_limit=time_limit, gap=gap, seed=solution.seed, **options)
     _giving_bounds(planned.method)
-    _check_ends(stop)
+    _check_ends(stop, watch=watch)
     watcher = None if watch is None else _Watcher(watch, Progress())
     bounded = _bounded(solution, planned, watcher, stop)
     return bounded if watcher is None else watcher.concluded(bounded)
@@ -599,8 +599,10 @@ def _require_problem(problem: object) -> None:
         )
 
 
-def _check_ends(stop: Any, on_error: Any = "raise") -> None:
+def _check_ends(stop: Any, on_error: Any = "raise", watch: Any = None) -> None:
     """Raise `InvalidOption` unless these can end a solve, and say what follows an error."""
+    if watch is not None and not callable(watch):
+        raise InvalidOption(f"watch must be a function of a TracePoint; got {watch!r:.80}")
     if stop is not None and not callable(getattr(stop, "is_set", None)):
         raise InvalidOption(f"stop must have a method is_set, as threading.Event() has; got {stop!r}")
     if on_error not in get_args(OnError):

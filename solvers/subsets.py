@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any, Self
@@ -39,11 +39,14 @@ class SubsetProblem(Problem):
     size: int
 
     def decision(self, x: ArrayLike) -> NDArray[np.int64]:
-        """``x`` as a vector of n integers; raises `ValueError` for another shape or fractional entries."""
+        """``x`` as a vector of n integers; raises `ValueError` for another shape, or entries that are none."""
         array = np.asarray(x)
         if array.shape != (self.n,):
             raise ValueError(f"x must have one entry per client, {self.n}; got shape {array.shape}")
-        integers = array.astype(np.int64)
+        try:
+            integers = array.astype(np.int64)
+        except (TypeError, OverflowError) as error:
+            raise ValueError(f"x must be a 0/1 vector: {error}") from None
         if not np.array_equal(integers, array):
             raise ValueError("x must be a 0/1 vector; it has fractional entries (round a solver's answer first)")
         return integers
@@ -86,6 +89,8 @@ def checked_names(names: Any, n: int) -> tuple[str | int, ...]:
     """
     if isinstance(names, str):
         raise InvalidProblem(f"names must be a sequence with a name for each client; got the text {names!r:.80}")
+    if not (names is None or isinstance(names, Iterable)):
+        raise InvalidProblem(f"names must be a sequence with a name for each client; got {names!r:.80}")
     found = tuple([] if names is None else np.asarray(names, dtype=object).tolist())
     if not found:
         return ()

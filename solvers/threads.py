@@ -1,4 +1,4 @@
-"""Daemon threads that were left behind, by solves and by kernels, which know nothing of solves."""
+"""Daemon threads that were left behind, by solves and by kernels."""
 
 from __future__ import annotations
 

@@ -1,3 +1,3 @@
-"""The version of everything that is installed together."""
+"""The version of the packages."""
 
 __version__ = "0.3.0"

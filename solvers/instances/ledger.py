@@ -1,7 +1,7 @@
 """The ledger: for every instance who found its best value and its best bound, when and how, and what proves the bound.
 
-The bound counts as *certified* where a certificate lies beside it, in ``certificates/<name>.npz``; anyone can read it
-with `solvers.certificates.check`, which runs no search, or with the one-file checker.
+The bound counts as *certified* where a certificate lies beside it, in ``certificates/<name>.npz``; it is read with
+`solvers.certificates.check`, which runs no search, or with the one-file checker.
 """
 
 from __future__ import annotations
@@ -167,9 +167,9 @@ def submit(found: Solution | Certificate | str | os.PathLike[str]) -> tuple[str,
     Raises
     ------
     CertificateError
-        When the file is neither.
+        When the file is neither, or a damaged certificate.
     InvalidOption
-        When there is no such file, or it is about no instance of the library.
+        When it is none of these, there is no such file, or it is about no instance of the library.
     """
     if isinstance(found, Solution):
         problem_hash, x, proof = problem_digest(found.problem), found.x, found.certificate

@@ -91,7 +91,7 @@ def info(name: str) -> InstanceInfo:
     """Return the facts about one instance; raises `InvalidOption` where there is none of that name."""
     try:
         return _index()[name]
-    except KeyError:
+    except (KeyError, TypeError):  # a list has no hash
         raise InvalidOption(
             f"the library has no instance {name!r}{did_you_mean(name, _index(), 0.5)} ({len(_index())} are known: "
             "solvers.instances.names() or 'fedselect instances list')"

@@ -10,7 +10,7 @@ __all__ = ["NodeOutcome", "add_outcomes"]
 
 
 class NodeOutcome(IntEnum):
-    """Reason for which a processed node is open no longer. Every node that counts has exactly one."""
+    """Reason for which a processed node is open no longer."""
 
     #: No selection below it is better than the incumbent, by its bound.
     FATHOMED_BY_BOUND = 0

@@ -54,11 +54,14 @@ class Pool(tuple[PoolMember, ...]):
     def from_list(cls, members: Iterable[Any]) -> Pool:
         """Read what `to_list` returned; raises `ValueError` for anything else."""
         read = []
-        for each in members:
-            selected, objective = np.array(each["selected"], dtype=np.int64), each["objective"]
-            if not isinstance(objective, float | int) or not math.isfinite(objective):
-                raise ValueError(f"its pool has the objective {objective!r}")
-            read.append(PoolMember(selected, float(objective)))
+        try:
+            for each in members:
+                selected, objective = np.array(each["selected"], dtype=np.int64), each["objective"]
+                if not isinstance(objective, float | int) or not math.isfinite(objective):
+                    raise ValueError(f"its pool has the objective {objective!r}")
+                read.append(PoolMember(selected, float(objective)))
+        except (TypeError, KeyError, OverflowError) as error:
+            raise ValueError(f"its pool is no list of members: {members!r:.80}") from error
         return cls(read)
 
 
@@ -195,7 +198,7 @@ class Incumbents:
     def offer(self, x: NDArray[Any], objective: float) -> bool:
         """Take a feasible decision where it may be a member; False where the veto refuses it.
 
-        The veto is asked about selections that would be members alone, and once about each.
+        The veto is asked about selections that would be members.
         """
         signed = -self.sign * objective
         places = tuple(np.flatnonzero(x).tolist())

@@ -1,8 +1,8 @@
 # mypy: disable-error-code="arg-type"
-"""Small problems of every type, and decisions to hold an answer against, for `solvers.testing.check_method`.
+"""Small problems of the types, and decisions to hold an answer against, for `solvers.testing.check_method`.
 
-Each problem type states edge cases by name; two have small instances of the library beside them. All decisions are
-known where they can be counted, a sample where they are real numbers.
+Each problem type states edge cases by name; two have small instances of the library beside them. Decisions are
+enumerated where they can be counted, a sample where they are real numbers.
 """
 
 from __future__ import annotations

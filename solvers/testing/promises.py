@@ -1,4 +1,4 @@
-"""What every registered method promises, whatever it does, each as a function of a problem type and a method."""
+"""What registered methods promise, each promise as a function of a problem type and a method."""
 
 from __future__ import annotations
 
@@ -124,14 +124,14 @@ PROMISES: dict[str, Callable[[type[Problem], Method], None]] = {
 
 
 def check_method(name: str, problem: type[Problem] | None = None) -> list[str]:
-    """Play a registered method on small problems of its type, and hold its answers against all decisions.
+    """Play a registered method on small problems of its type, and hold its answers against decisions that are known.
 
     Parameters
     ----------
     name : str
         The name it is registered by, of a method of this package or of one's own.
     problem : type, optional
-        The problem type; by default every type that has a method of this name.
+        The problem type; by default the types with cases that have a method of this name.
 
     Returns
     -------

@@ -107,6 +107,8 @@ def test_bad_input_gets_a_sentence():
         draw(nx.Graph())
     with pytest.raises(GraphError, match=r"labels must be a row of shares .* of 4 clients; got shape \(3, 2\)"):
         draw(graph, labels=np.ones((3, 2)))
+    with pytest.raises(GraphError, match="labels must be a row of shares"):
+        draw(graph, labels=[[{}, 1]] * 4)
     with pytest.raises(GraphError, match="1 names for 2 labels"):
         draw(graph, labels=np.ones((4, 2)), label_names=["cat"])
     with pytest.raises(GraphError, match="no place for client 1"):

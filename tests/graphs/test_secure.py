@@ -367,6 +367,9 @@ def test_steps_out_of_order_are_refused():
         ([], [], 24, r"shape \(0,\)"),
         ([1.0], [200.0], 24, "norm of the vector of second must lie below 181.* got 200"),
         ([1.0], [1.0], 32, "fraction_bits must lie in 0 to 31; got 32"),
+        ([1.0], [1.0], 2.5, "fraction_bits must be a whole number; got 2.5"),
+        ([1.0], [10**400], 24, "vector of second cannot be read as real numbers: int too large"),
+        (np.array([1j]), [1.0], 24, "vector of first cannot be read as real numbers: complex numbers"),
     ],
 )
 def test_bad_vectors_get_a_sentence(a, b, bits, message):

@@ -208,6 +208,8 @@ def broken(**attributes):
         (broken(weight="far"), "the edge 1-2 has weight 'far'"),
         (broken(weight=-1.0), "the edge 1-2 has weight -1.0"),
         (broken(weight=np.nan), "the edge 1-2 has weight nan"),
+        (broken(weight=10**400), "the edge 1-2 has weight 1000"),
+        (broken(weight=1j), "the edge 1-2 has weight 1j"),
         (nx.Graph(), "the graph is empty"),
         (nx.DiGraph([(0, 1)]), "the graph must be an undirected .*; got a DiGraph"),
         (nx.MultiGraph([(0, 1)]), "the graph must be an undirected .*; got a MultiGraph"),

@@ -98,6 +98,7 @@ def test_a_zero_vector_is_like_nobody_and_says_so():
     ("features", "message"),
     [
         ([[1, 2], [1, 2, 3]], r"of one length; got shapes \(2,\), \(3,\)"),
+        ([[[1], [1, 2]], [[1], [2]]], r"of one length; got shapes \(2, 1\), of rows of different lengths"),
         ([1.0, 2.0], r"shape \(2,\)"),
         (np.zeros((0, 3)), r"shape \(0, 3\)"),
         ([[1.0, np.nan], [1.0, 2.0]], "features must be finite; got nan of client 0"),

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import strategies as st
 
 from solvers.backends import into_box
-from solvers.checks import distribution, integer, number, one_of, seconds_or_none, vector
+from solvers.checks import distribution, frozen_array, integer, number, one_of, seconds_or_none, vector
 from solvers.errors import BenchmarkError, InvalidOption, InvalidProblem
 from solvers.options import Above, AtLeast, AtMost, Below
 from tests.thoroughly import tried
@@ -35,6 +35,9 @@ def test_accepted_values_come_back_as_plain_numbers_of_any_library():
         (lambda: seconds_or_none(0, "limit", BenchmarkError), BenchmarkError, "limit must be a positive number of sec"),
         (lambda: one_of("tv2", "bias", ("chi2", "tv")), InvalidProblem, "'chi2' or 'tv'; got 'tv2'; did you mean 'tv'"),
         (lambda: vector([[1], [1, 2]], "w"), InvalidProblem, "w must be numbers: its rows differ in length"),
+        (lambda: vector([10**400], "w"), InvalidProblem, "w must be numbers: int too large"),
+        (lambda: frozen_array([0.5, 1], "k", dtype=np.int64), InvalidProblem, "k must be whole numbers; got"),
+        (lambda: frozen_array([2**70], "k", dtype=np.int64), InvalidProblem, "k must be numbers: Python int too large"),
         (lambda: vector([], "w"), InvalidProblem, "w is empty; there must be at least one client"),
         (lambda: vector([1], "w", n=2, of="group"), InvalidProblem, "w must have one entry per group, 2; got 1"),
         (lambda: vector([1, 2], "w", Above(0), AtMost(1)), InvalidProblem, "positive and at most 1; client 1 has 2"),

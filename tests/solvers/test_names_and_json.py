@@ -128,6 +128,7 @@ def test_labels_of_numpy_become_plain():
         ([1.5, *"abcde"], "names must be text or whole numbers; got 1.5"),
         ([None, *"abcde"], "names must be text or whole numbers; got None"),
         ([True, *"abcde"], "names must be text or whole numbers; got True"),
+        (3, "names must be a sequence with a name for each client; got 3"),
     ],
 )
 def test_bad_names_are_refused(names, message):
@@ -152,6 +153,7 @@ def broken(**changes: object) -> str:
         ("{", "the text is not JSON of a problem"),
         ("[1]", "it must be a table with arrays, as to_json writes it"),
         ('{"arrays": {}}', "has format None"),
+        (broken().replace('"DispersionProblem"', '"SubsetProblem"'), "holds a SubsetProblem, which no imported module"),
         (broken(values=[1.0, 2.0]), "the array costs cannot be read: cannot reshape"),
         (broken(values=["one"] * 6), "the array costs must hold numbers; got 'one'"),
         (broken(values=[[1.0]] * 6), "the array costs must hold numbers; got \\[1.0\\]"),

@@ -15,6 +15,7 @@ import pytest
 from solvers import InvalidOption, InvalidProblem, Solution, methods, solve
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.dispersion.policy import Policy
+from solvers.search import Pool
 from tests.thoroughly import few_of
 
 Ranked = list[tuple[float, tuple[int, ...]]]
@@ -134,6 +135,12 @@ def test_a_pool_goes_through_files_and_copies(problem, tmp_path):
     assert frame["objective"].is_monotonic_decreasing
     assert "pool=4" in repr(found)
     assert "4 selections, complete" in found.summary()
+
+
+@pytest.mark.parametrize("told", [None, [3], [{"selected": [0]}], [{"selected": [2**70], "objective": 1.0}]])
+def test_what_is_no_list_of_members_is_refused(told):
+    with pytest.raises(ValueError, match="its pool is no list of members"):
+        Pool.from_list(told)
 
 
 def test_what_is_refused_is_listed_and_left_out(problem):

@@ -56,6 +56,8 @@ def test_rows_that_are_printed_are_the_decision(problem, tmp_path):
         ("no-such-solver", MissingBackend, "there is no program 'no-such-solver': give its path"),
         (os.devnull, MissingBackend, "cannot be run: Permission denied"),
         ("", InvalidOption, "execute needs the name of a program"),
+        ("solver 'my file", InvalidOption, "execute cannot split the command .*: No closing quotation"),
+        (python("print('1' * 5000)"), InvalidAnswer, "printed '1111"),
         (python("raise ValueError('no licence')"), InvalidAnswer, "ended with exit code 1: ValueError: no licence"),
         (python("import os; os.abort()"), InvalidAnswer, "ended with signal 6: it printed nothing on stderr"),
         (python(""), InvalidAnswer, "whole numbers from 0 to 5, and .* printed nothing"),

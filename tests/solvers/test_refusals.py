@@ -48,6 +48,7 @@ def points(n=12, size=4):
         ("greedy", {"start": [[1], [2, 3]]}, "its rows differ in length"),
         ("greedy", {"start": np.ones(12)}, "start must be feasible; it violates a constraint by 8"),
         ("greedy", {"log": 3}, "log must be true or false, a text stream, or a callable"),
+        ("greedy", {"watch": 3}, "watch must be a function of a TracePoint; got 3"),
         ("greedy", {"bound_by": "tabu"}, "'tabu' is a heuristic and has no bound"),
     ],
 )
@@ -60,6 +61,12 @@ def test_options_are_refused_in_a_sentence(name, options, sentence):
 def test_a_method_that_there_is_not(name):
     with pytest.raises(UnknownMethod, match="there is no method"):
         solve(points(), name)
+
+
+@pytest.mark.parametrize("entry", [2**70, None, "one", 0.5])
+def test_a_decision_of_other_entries_is_refused(entry):
+    with pytest.raises(ValueError, match="x must be a 0/1 vector|invalid literal"):
+        points().objective([entry] + [0] * 11)
 
 
 def test_numbers_of_any_library_are_numbers():

@@ -364,6 +364,7 @@ def test_files_keep_numbers_and_arrays_apart(tmp_path):
         ({"nodes": 1.5}, "its nodes is 1.5; accepted is"),
         ({"trace": [[0.0, "2", None]]}, "its trace must hold numbers"),
         ({"trace": [[0.0, 2.0]]}, "is not a solution file"),
+        ({"bound": -1.0}, "is not a solution file .* reported the bound -1.0, but its own decision"),
     ],
 )
 def test_a_header_that_says_something_else(change, sentence, tmp_path):
