@@ -42,7 +42,7 @@ def stated(**constraints):
         (lambda: Quota([1], name=3), "the name of a quota must be text; got 3"),
         (lambda: Budget(SECONDS, 9, None), "the name of a budget must be text; got None"),
         (lambda: Quota([1], -1, name="north"), "at_least of quota 'north' must be an integer of at least 0"),
-        (lambda: Quota([1], 0, 10**400, "north"), "at_most of quota 'north' must be an integer of at least 0 and at most"),
+        (lambda: Quota([1], 0, 10**400, "north"), "at_most of quota 'north' must be an integer of at least 0 and"),
         (lambda: Budget(-SECONDS, 9, "seconds"), "use of budget 'seconds' must be non-negative; client 0 has -1"),
         (lambda: Budget(SECONDS, float("nan"), "seconds"), "limit of budget 'seconds' must be finite"),
         (lambda: Budget(SECONDS, -1, "seconds"), "limit of budget 'seconds' must be finite and non-negative"),
