@@ -1,4 +1,4 @@
-"""Pictures of the 3DG, as Matplotlib figures that touch no global state."""
+"""Pictures of the 3DG, as Matplotlib figures."""
 
 from __future__ import annotations
 
@@ -177,7 +177,7 @@ def draw(
         C names for the legend, which there is for up to 20 labels; default 0 … C−1.
     positions
         Where each node goes, as (x, y) in about the unit square, for which the pies are sized; default a spring
-        layout of the strongest edges, pulled apart until no two pies overlap.
+        layout of the strongest edges, pulled apart so that pies overlap little or not.
     edges_per_client
         Draw only each client's so many most similar neighbours: at 200 clients a full 3DG has thousands of
         edges and looks like felt. Where some are left out, a line below the picture says so.

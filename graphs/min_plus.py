@@ -31,7 +31,7 @@ def close(lengths: NDArray[np.float64], tile: int = _TILE) -> NDArray[np.float64
     lengths
         N×N, symmetric, non-negative, 0 on the diagonal, inf where there is no edge. Overwritten.
     tile
-        Edge of a tile; changes speed only.
+        Edge of a tile; changes the speed, and sums in their last bits.
     """
     size = len(lengths)
     if size <= 2 * tile:

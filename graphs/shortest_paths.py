@@ -55,8 +55,8 @@ def distances(
     gives distances around 1e-22 and a disconnected graph an infinite objective. `path_lengths` returns the
     paper's raw numbers.
 
-    From 1 000 clients on the tiles are compiled and run on all processors: N = 5 000 takes some 7 s of processor time,
-    N = 10 000 some 50 s and 1.8 GiB. More clients than that are points or kinds, not a matrix.
+    N = 5 000 takes some 7 s of processor time, N = 10 000 some 50 s and 1.8 GiB. More clients than that are points or
+    kinds, not a matrix.
 
     Examples
     --------
