@@ -65,7 +65,7 @@ def test_a_method_that_there_is_not(name):
 
 @pytest.mark.parametrize("entry", [2**70, None, "one", 0.5])
 def test_a_decision_of_other_entries_is_refused(entry):
-    with pytest.raises(ValueError, match="x must be a 0/1 vector|invalid literal"):
+    with pytest.raises(ValueError, match=r"x must be a 0/1 vector|invalid literal"):
         points().objective([entry] + [0] * 11)
 
 
