@@ -40,6 +40,16 @@ def choice(name: str, value: object, accepted: Iterable[str], error: type[GraphE
         raise error(f"{name} must be {words}; got {value!r}.")
 
 
+def number(name: str, value: object, error: type[GraphError]) -> float:
+    """Return a real number of any library's as a float, or raise `error`; texts and truth values are none."""
+    try:
+        if isinstance(value, str | bytes | bool | np.bool_) or np.iscomplexobj(value):
+            raise TypeError
+        return float(value)  # type: ignore[arg-type]
+    except (TypeError, ValueError, OverflowError):
+        raise error(f"{name} must be a finite number; got {value!r:.80}.") from None
+
+
 def real_array(values: ArrayLike) -> NDArray[np.float64]:
     """Return values as float64; raises `TypeError` for complex ones, of which NumPy takes the real part."""
     if np.iscomplexobj(values):

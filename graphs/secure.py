@@ -12,7 +12,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.errors import ProtocolError, choice, real_array
+from graphs.errors import ProtocolError, choice, number, real_array
 from graphs.similarities import feature_matrix
 
 # -- fixed-point numbers ---------------------------------------------------------------------------------------
@@ -218,6 +218,7 @@ class Party:
     ) -> None:
         if name in (COMMODITY_SERVER, AGGREGATOR):
             raise ProtocolError(f"the name of a party must not be that of a server; got {name!r}.")
+        noise = number("noise", noise, ProtocolError)
         if not (noise >= 0 and np.isfinite(noise)):
             raise ProtocolError(f"noise must be a standard deviation, finite and not negative; got {noise}.")
         self.name = name

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from graphs.errors import GraphWarning, SimilarityError, choice, square_symmetric
+from graphs.errors import GraphWarning, SimilarityError, choice, number, square_symmetric
 from graphs.reproducible import exponential
 from graphs.similarities import min_max
 
@@ -199,8 +199,8 @@ def _prepare(
     """Return the preset, similarities on its scale, ε and σ², or say which option is wrong."""
     choice("preset", preset, PRESETS, SimilarityError)
     rule = PRESETS[preset]
-    epsilon = rule.epsilon if epsilon is None else _number("epsilon", epsilon)
-    sigma2 = rule.sigma2 if sigma2 is None else _number("sigma2", sigma2)
+    epsilon = rule.epsilon if epsilon is None else number("epsilon", epsilon, SimilarityError)
+    sigma2 = rule.sigma2 if sigma2 is None else number("sigma2", sigma2, SimilarityError)
     if not np.isfinite(epsilon):
         raise SimilarityError(f"epsilon must be a finite threshold; got {epsilon}.")
     if epsilon < 0 and not rule.scaled:
@@ -214,16 +214,11 @@ def _prepare(
     return rule, scaled, epsilon, sigma2
 
 
-def _number(name: str, value: float) -> float:
-    try:
-        return float(value)
-    except (TypeError, ValueError, OverflowError):
-        raise SimilarityError(f"{name} must be a finite number; got {value!r:.80}.") from None
-
-
 def _names(nodes: Sequence[Hashable] | None, size: int) -> list[Hashable]:
     if nodes is None:
         return list(range(size))
+    if not isinstance(nodes, Iterable):
+        raise SimilarityError(f"nodes must be {size} distinct names; got {nodes!r:.80}.")
     names = list(nodes)
     if any(name is None for name in names):
         raise SimilarityError("nodes must not be None, which NetworkX takes for no node.")

@@ -290,15 +290,16 @@ def load(path: str | os.PathLike[str]) -> Problem:
         When there is no such file.
     """
     arrays: dict[str, NDArray[Any]] = {}
+    is_table = False
     try:
-        if is_json(path):
+        if is_table := is_json(path):
             table = read_json(path)
             if isinstance(table, dict) and "arrays" in table:
                 return _from_table(table, str(path))
         arrays = read_arrays(path)
         header = parse_json(str(arrays.get("header", "")))
     except Unreadable as error:
-        reason = "it is JSON, as solutions are: Solution.load reads those" if is_json(path) else str(error)
+        reason = "it is JSON, as solutions are: Solution.load reads those" if is_table else str(error)
         if str(path).endswith(".txt"):
             reason = "of an MDPLIB file solvers.dispersion.read_mdplib reads it"
         if arrays and "header" not in arrays:

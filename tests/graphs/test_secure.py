@@ -314,6 +314,9 @@ def test_noise_leaves_room_in_the_integers():
         assert secure_product([limit], [limit], noise=noise, rng=rng).value == pytest.approx(limit**2, abs=0.1)
     with pytest.raises(ProtocolError, match="norm of the vector of first must lie below"):
         secure_product([181.0193], [1.0], noise=1.0)
+    for wrong in (None, 10**400, 1j):
+        with pytest.raises(ProtocolError, match="noise must be a finite number"):
+            secure_product([1.0], [1.0], noise=wrong)
     for wrong in (-1.0, np.nan, np.inf):
         with pytest.raises(ProtocolError, match="noise must be a standard deviation"):
             secure_product([1.0], [1.0], noise=wrong)

@@ -99,6 +99,11 @@ def test_the_matrix_of_points_has_their_names(metric):
     assert DispersionProblem.from_points(shares, size=2, metric=metric, names=NAMES).names == tuple(NAMES)
 
 
+def test_a_folder_is_no_problem_file(tmp_path):
+    with pytest.raises(InvalidProblem, match="is not a problem file"):
+        load(tmp_path)
+
+
 def test_names_change_neither_digest_nor_certificate():
     plain, called = (DispersionProblem(H, size=3, names=names) for names in ((), NAMES))
     assert digest(plain) == digest(called)
