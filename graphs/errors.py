@@ -43,7 +43,7 @@ def choice(name: str, value: object, accepted: Iterable[str], error: type[GraphE
 def number(name: str, value: object, error: type[GraphError]) -> float:
     """Return a real number of any library's as a float, or raise `error`; texts and truth values are none."""
     try:
-        if isinstance(value, str | bytes | bool | np.bool_) or np.iscomplexobj(value):
+        if isinstance(value, str | bytes | bool | np.bool_ | np.complexfloating):
             raise TypeError
         return float(value)  # type: ignore[arg-type]
     except (TypeError, ValueError, OverflowError):
