@@ -6,9 +6,9 @@ threads); who trains in a stack, and where that pays, is in `fedselect.training.
 
 **What is promised.** Local training repeats to the same bits: same settings, same machine and library versions, same
 number of PyTorch threads (runs use one). Not so where ``batching = "timed"`` decides anew by the clock, or where a
-model draws otherwise than by PyTorch's layers. Stacked and one by one agree within float error, not in bits; so does
-one client's update in two runs whose selections differ, as libraries may choose another kernel for another stack. On
-CUDA it holds as far as PyTorch's kernels are deterministic.
+model draws otherwise than by PyTorch's layers of dropout, ``RReLU``, recurrence or attention. Stacked and one by one
+agree within float error, not in bits; so does one client's update in two runs whose selections differ, as libraries may
+choose another kernel for another stack. On CUDA it holds as far as PyTorch's kernels are deterministic.
 """
 
 from __future__ import annotations

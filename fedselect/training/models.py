@@ -347,7 +347,7 @@ def name_of(model: nn.Module, settings: TrainingSettings) -> str:
 
 
 def has_dropout(model: nn.Module) -> bool:
-    """Whether a model has layers that draw in training."""
+    """Whether a model has layers that draw: of dropout, ``RReLU``, or recurrent and attention ones with dropout."""
     from torch import nn
 
     layers = (nn.modules.dropout._DropoutNd, nn.RReLU)
