@@ -32,8 +32,7 @@ from fedselect.training.settings import TrainingSettings, samples_trained
 # %%
 # The rules
 # ---------
-# Rules with their defaults, DivFL and Fed-CBS exactly, too; FedGS by its authors' scale. Clairvoyant, an oracle, sees
-# ahead.
+# Their defaults; DivFL and Fed-CBS exactly, too; FedGS by its authors' scale. Clairvoyant, an oracle, sees ahead.
 
 PLAIN = "uniform md-sample fedss power-of-choice afl delta fedgs f3ast e3cs ca-fed fedau rolling clairvoyant"
 RULES = {name: (name, {"scale": "pairs"} if name == "fedgs" else {}) for name in PLAIN.split()} | {
