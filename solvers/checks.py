@@ -137,7 +137,7 @@ def distribution(value: ArrayLike, name: str, *limits: Limit, hint: str = "") ->
 def number(value: Any, name: str, *limits: Limit, error: type[Exception] = InvalidProblem, hint: str = "") -> float:
     """Return a finite number within the limits; truth values are none."""
     try:
-        found = math.nan if isinstance(value, bool | np.bool_ | str | bytes) else float(value)
+        found = math.nan if isinstance(value, bool | np.bool_ | str | bytes | np.complexfloating) else float(value)
     except (TypeError, ValueError, OverflowError):
         found = math.nan
     if not math.isfinite(found) or not all(limit.accepts(found) for limit in limits):

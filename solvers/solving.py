@@ -377,7 +377,7 @@ def plan(
             f"{named} must say whether larger objectives are better: a class attribute sense = 'max' or 'min'"
         )
     entry = find(problem, method)
-    seconds_or_none(time_limit)
+    time_limit = seconds_or_none(time_limit)
     seed = integer(seed, "seed", AtLeast(0), error=InvalidOption)
     second = None if bound_by is None else _giving_bounds(find(problem, bound_by))
     _check_gap(gap, entry, second)

@@ -60,7 +60,7 @@ class Pool(tuple[PoolMember, ...]):
                 if not isinstance(objective, float | int) or not math.isfinite(objective):
                     raise ValueError(f"its pool has the objective {objective!r}")
                 read.append(PoolMember(selected, float(objective)))
-        except (TypeError, KeyError, OverflowError) as error:
+        except (TypeError, LookupError, OverflowError) as error:
             raise ValueError(f"its pool is no list of members: {members!r:.80}") from error
         return cls(read)
 

@@ -30,6 +30,7 @@ def test_accepted_values_come_back_as_plain_numbers_of_any_library():
         (lambda: integer(2.0, "n", AtLeast(1)), InvalidProblem, "n must be an integer of at least 1; got 2.0"),
         (lambda: integer(9, "n", AtLeast(1), Below(9)), InvalidProblem, "an integer of at least 1 and below 9; got 9"),
         (lambda: number("2", "x"), InvalidProblem, "x must be finite; got '2'"),
+        (lambda: number(np.complex128(2), "x"), InvalidProblem, "x must be finite; got np.complex128"),
         (lambda: number(math.inf, "x", AtLeast(0)), InvalidProblem, "x must be finite and non-negative; got inf"),
         (lambda: number(0, "x", Above(0), error=InvalidOption), InvalidOption, "x must be finite and positive; got 0"),
         (lambda: seconds_or_none(0, "limit", BenchmarkError), BenchmarkError, "limit must be a positive number of sec"),

@@ -2,6 +2,7 @@
 
 import math
 import re
+from decimal import Decimal
 from typing import Annotated, Literal
 
 import numpy as np
@@ -70,6 +71,7 @@ def test_a_decision_of_other_entries_is_refused(entry):
 
 
 def test_numbers_of_any_library_are_numbers():
+    assert solve(points(), "tabu", time_limit=Decimal("0.5"), moves=10).x is not None
     assert solve(points(), "random", draws=np.int64(3)).x is not None
     assert matches(np.float32(0.5), float)
     assert not matches(np.bool_(True), float)
