@@ -133,8 +133,14 @@ class _WrittenFixing(Fixing):
         return self._fixed(self.tree.form((diagonal + raise_by) * back, raised, x, is_curved=True))
 
     def order(self) -> Dominance:
-        """None: a certificate's forms bound all selections."""
-        return Dominance.none(self.ids.size)
+        """As `Fixing.order`, of the pairs that the checkers accept; equal ones come in the certificate's order."""
+        found, ids, order, c = super().order(), self.ids, self.tree.builder.order, self.problem.costs
+        first, second = found.pairs.T
+        turned = ~found.certain & (c[ids[first]] == c[ids[second]]) & (order[ids[first]] > order[ids[second]])
+        pairs = np.where(turned[:, None], found.pairs[:, ::-1], found.pairs)
+        kept = np.array([self.tree.accepts(int(ids[i]), int(ids[j])) for i, j in pairs], dtype=bool)
+        rows = np.flatnonzero(kept)[np.argsort(pairs[kept, 0], kind="stable")]
+        return Dominance.of(pairs[rows], found.certain[rows], ids.size)
 
     def fix_by_form(
         self, relaxation: DNNRelaxation, form: SliceForm, unit: float, constant: float, order: Dominance, policy: Policy
@@ -147,7 +153,7 @@ class _WrittenFixing(Fixing):
                 best = found[0], shift * unit, found[1]
         if best is None or best[0] < policy.fixing_least * self.ids.size:
             return None if best is None else 0
-        return self._fixed(self._form(relaxation, form, best[1], best[2], is_curved=True))
+        return self._fixed(self._form(relaxation, form, best[1], best[2], order, is_curved=True))
 
     def search(
         self,
@@ -164,7 +170,7 @@ class _WrittenFixing(Fixing):
         found = super().search(relaxation, form, unit, constant, most, order, policy)
         shift = policy.fixing_search_shift * unit
         is_done = found.is_done and self.tree.condition(
-            self._form(relaxation, form, shift, np.clip(relaxation.x, 0.0, 1.0), is_curved=False),
+            self._form(relaxation, form, shift, np.clip(relaxation.x, 0.0, 1.0), order, is_curved=False),
             policy.certificate_conditioned_pairs,
         )
         return replace(found, is_done=is_done, settled=found.settled[:0])
@@ -181,17 +187,30 @@ class _WrittenFixing(Fixing):
         self.gap = min(self.gap, (bounds.bound - target) / self.scaled.factor)
         return int(np.count_nonzero((bounds.chosen <= target) | (bounds.left_out <= target))), bounds.x
 
-    def _form(self, relaxation: DNNRelaxation, form: SliceForm, shift: float, x: Terms, *, is_curved: bool) -> NodeForm:
+    def _form(
+        self,
+        relaxation: DNNRelaxation,
+        form: SliceForm,
+        shift: float,
+        x: Terms,
+        order: Dominance | None,
+        *,
+        is_curved: bool,
+    ) -> NodeForm:
         """Return the form of a relaxation, more concave by ``shift``, as the certificate states it."""
         cuts, weights, back = relaxation.cuts.cuts, 0.5 * relaxation.cuts.weights, 1 / self.scaled.factor
         # A cut has (2k + 1) b's here, and the same of s² there, which the multipliers of s - s² make up for.
         moved = np.bincount(
             cuts.members.ravel(), ((weights * (2 * cuts.k + 1))[:, None] * cuts.signs).ravel(), relaxation.n
         )
-        diagonal = form.linear - relaxation.linear + shift + moved
-        return self.tree.form(
-            diagonal * back, relaxation.nonnegative * back, x, (cuts, weights * back), is_curved=is_curved
-        )
+        diagonal, held, dominated = form.linear - relaxation.linear + shift + moved, relaxation.nonnegative, None
+        if order is not None and len(order.pairs):
+            # Here 2 S_ij s_i s_j and S_jj s_j², the latter less 2 S_ij for each i; there -2 S_ij (s_j - s_i s_j).
+            diagonal, held = diagonal - held.diagonal(), held.copy()
+            first, second = order.pairs.T
+            dominated = order.pairs, -(held[first, second] + held[second, first]) * back
+            held[first, second] = held[second, first] = 0.0
+        return self.tree.form(diagonal * back, held * back, x, (cuts, weights * back), dominated, is_curved=is_curved)
 
     def _fixed(self, form: NodeForm) -> int:
         """Write a node of a form, and take over what it fixes; return how many."""

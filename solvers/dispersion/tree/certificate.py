@@ -7,6 +7,7 @@ as it will be rounded, whom that fixes), so that what closes a node here closes 
 
 from __future__ import annotations
 
+import functools
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -17,7 +18,17 @@ from numpy.typing import NDArray
 from scipy import optimize
 
 from solvers.certificates import Certificate
-from solvers.certificates.exact.dispersion import FREE, ONE, ZERO, CheckedForm, Linearisation, decided, fixed, implied
+from solvers.certificates.exact.dispersion import (
+    FREE,
+    ONE,
+    ZERO,
+    CheckedForm,
+    Exchanges,
+    Linearisation,
+    decided,
+    fixed,
+    implied,
+)
 from solvers.certificates.exact.sides import Sides
 from solvers.certificates.schema import ENTRIES, MULTIPLIER, POINT
 from solvers.dispersion.kernels import load
@@ -38,6 +49,7 @@ from solvers.dispersion.tree.certificate_builder import BITS, CertificateBuilder
 from solvers.dispersion.tree.conditional import inverse_on_slice
 from solvers.dispersion.tree.rlt_log import left_by_rlt, with_rlt
 from solvers.dispersion.tree.side_rows import SideRows
+from solvers.errors import CertificateError
 from solvers.solution import OPTIMALITY_GAP
 
 #: A goal that nothing reaches: every selection is evaluated.
@@ -118,6 +130,13 @@ class Conditioning:
         y = self.y + row * (away / row[place])
         inverse = self.inverse - np.outer(row, row / row[place])
         return Conditioning(self.who[rest], inverse[np.ix_(rest, rest)], y[rest], self.value - away**2 / row[place])
+
+    def having(self, ids: NDArray[np.int64], state: NDArray[np.int8]) -> Conditioning:
+        """Return that of the clients that are free in ``state``; ``ids`` are those of all places."""
+        node = self
+        while (decided := np.flatnonzero(state[ids[node.who]] != FREE)).size:
+            node = node.fixed(int(decided[0]), int(state[ids[node.who[decided[0]]]] == ONE))
+        return node
 
     @np.errstate(all="ignore")
     def branch(self, goal: float) -> tuple[int, int]:
@@ -209,30 +228,44 @@ class CertificateTree:
         raised: NDArray[np.float64] | None,
         x: NDArray[np.float64],
         cuts: tuple[Cuts, NDArray[np.float64]] | None = None,
+        dominated: tuple[NDArray[np.int64], NDArray[np.float64]] | None = None,
         *,
         is_curved: bool,
     ) -> NodeForm:
         """Return a form over the clients that are free.
 
-        Multipliers are of the free clients: of the diagonal, halves of those of their products, and those of cuts; x is
-        a point near the best one.
+        Multipliers are of the free clients: of the diagonal, halves of those of their products, those of cuts, and
+        those of pairs of which the first is chosen whenever the second is; x is a point near the best one.
         """
         ids, ones = np.flatnonzero(self.start == FREE), np.flatnonzero(self.start == ONE)
         first, second = np.triu_indices(ids.size, 1)
         held = None if raised is None else (np.column_stack([first, second]), 2 * raised[first, second])
-        index, whole = self.builder.form(ones, ids, diagonal, held, cuts=cuts)
-        checked = CheckedForm(whole, _NO_PAIRS, POINT, is_curved=is_curved)
+        better = _NO_PAIRS if dominated is None else dominated[0]
+        index, whole = self.builder.form(ones, ids, diagonal, held, dominated, better, cuts)
+        checked = CheckedForm(whole, ids[better], POINT, is_curved=is_curved)
         y = np.zeros(self.start.size)
         y[ids] = x
         return NodeForm(index, checked, whole.matrix.astype(np.float64), whole.linear.astype(np.float64), _NO_PAIRS, y)
 
+    @functools.cached_property
+    def exchanges(self) -> Exchanges:
+        """Which exchanges the checkers accept."""
+        return Exchanges(self.problem, self.builder.order)
+
+    def accepts(self, first: int, second: int) -> bool:
+        """Whether the checkers accept that the first client is chosen whenever the second is."""
+        free, ones = np.flatnonzero(self.start == FREE), np.flatnonzero(self.start == ONE)
+        try:
+            self.exchanges.require(first, second, ones.tolist(), free.tolist())
+        except CertificateError:
+            return False
+        return True
+
     def fix(self, form: NodeForm) -> int:
         """Write a node whose curved form fixes clients for the tree, unless it fixes none; return how many."""
-        state, size = self.start, self.problem.size
+        state = self.start
         found = self._tangent(state, form, form.point)
-        left = fixed(found.tangent, state, size, self.goal)
-        if left is not None and not self.sides.is_empty:
-            left = self.sides.consequences(left)
+        left = self._left(state, form, found)
         changed = np.flatnonzero(state == FREE) if left is None else np.flatnonzero(left != state)
         if changed.size:
             self.builder.curved.add(form.index)
@@ -253,7 +286,7 @@ class CertificateTree:
 
         Where nothing is closed yet a node holds no multipliers, and branches on the client whom conditioning would fix,
         or on the one whose weaker side gains most. What is dropped is closed by a tangent of the form near that side's
-        centre. See `solvers.dispersion.kernels.conditioning`.
+        centre; a node where others follow from who is fixed has one too. See `solvers.dispersion.kernels.conditioning`.
 
         Parameters
         ----------
@@ -265,20 +298,28 @@ class CertificateTree:
         whole, written, begun = form.checked.form, self.written, len(self.nodes)
         numbers = sum(part.size for part in self.builder.forms[form.index])
         limit = written + min(self.most - written - numbers, most / max(form.ids.size, 1))
-        root = Conditioning.of(form.matrix, form.linear, whole.open, float(whole.constant))
+        root, better = Conditioning.of(form.matrix, form.linear, whole.open, float(whole.constant)), form.checked.better
         stack = [] if root is None else [(self.origin, self.start.copy(), root)]
         is_done = root is not None
         while stack and is_done:
             origin, state, node = stack.pop()
             if decided(self.data, state) is not None or self._is_closed_by(origin, state, form, node):
                 continue
+            follows = state.copy()
+            found = None if implied(follows, better) and (follows == state).all() else self._at(state, form, node)
+            left = state if found is None else self._left(state, form, found)
+            if left is None or (found is not None and decided(self.data, left) is not None):
+                self._write(origin, -1, form, found)
+                continue
+            node = node.having(form.ids, left)
             place, side = node.branch(float(self.goal))
             client, number = int(form.ids[node.who[place]]), len(self.nodes)
-            self._write(origin, client)
+            self._write(origin, client, form if found is not None else None, found)
             for value in (1 - side, side):  # what is likely closed comes first off the stack
-                child = state.copy()
+                child = left.copy()
                 child[client] = ONE if value else ZERO
-                stack.append((2 * number + value, child, node.fixed(place, value)))
+                if found is None or implied(child, better):
+                    stack.append((2 * number + value, child, node.fixed(place, value).having(form.ids, child)))
             is_done = self.written <= limit and not self.expired()
         if not is_done:
             del self.nodes[begun:], self.charges[begun:]
@@ -292,14 +333,25 @@ class CertificateTree:
         """Write the tangent at a node's centre where its maximum is no more than the goal; return whether it closes."""
         if not (node.value <= self.goal and np.isfinite(node.y).all()):
             return False
-        y = np.zeros(state.size)
-        y[form.ids] = state[form.ids] == ONE
-        y[form.ids[node.who]] = np.clip(node.y, 0.0, 1.0)
-        found = self._tangent(state, form, y)
+        found = self._at(state, form, node)
         if found.tangent.closes(state, self.problem.size, self.goal):
             self._write(origin, -1, form, found)
             return True
         return False
+
+    def _at(self, state: NDArray[np.int8], form: NodeForm, node: Conditioning) -> _Node:
+        """Return the tangent of a form near a node's centre."""
+        y = np.zeros(state.size)
+        y[form.ids] = state[form.ids] == ONE
+        y[form.ids[node.who]] = np.clip(np.nan_to_num(node.y, nan=0.5), 0.0, 1.0)
+        return self._tangent(state, form, y)
+
+    def _left(self, state: NDArray[np.int8], form: NodeForm, found: _Node) -> NDArray[np.int8] | None:
+        """Return a node's state as its form and side constraints leave it, as the checkers do; None if it is closed."""
+        left = fixed(found.tangent, state, self.problem.size, self.goal)
+        if left is None or not implied(left, form.checked.better):
+            return None
+        return left if self.sides.is_empty else self.sides.consequences(left)
 
     def root(self, seconds: float = math.inf) -> float:
         """Write one node, the best tangent that so many seconds allow, and return its bound.
@@ -402,10 +454,8 @@ class CertificateTree:
                 form = self._multipliers(state, form)  # for the prices that are known now
                 found = self._tangent(state, form, form.point)
         tangent = found.tangent
-        left = fixed(tangent, state, size, self.goal)
-        if left is not None and not self.sides.is_empty:
-            left = self.sides.consequences(left)
-        if left is None or not implied(left, form.checked.better) or decided(self.data, left) is not None:
+        left = self._left(state, form, found)
+        if left is None or decided(self.data, left) is not None:
             self._write(origin, -1, form, found)
             return True
         y = np.zeros(self.problem.n)

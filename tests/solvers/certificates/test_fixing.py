@@ -342,6 +342,68 @@ def test_a_conditioned_search_proves_what_is_true_alone(seed, asserted):
             assert not isinstance(found, float) or found >= best
 
 
+def every_selection(problem):
+    """The decisions of a problem without side constraints."""
+    for chosen in itertools.combinations(range(problem.n), problem.size):
+        yield problem.feasible.decision(np.array(chosen))
+
+
+def written_in_order(problem, rng, target):
+    """As `written_below_one_form`, with multipliers of either sign of the pairs that the checkers accept."""
+    n, scale = problem.n, float(problem.distances.max())
+    tree = CertificateTree(problem, target, lambda: False)
+    pairs = np.array([pair for pair in itertools.permutations(range(n), 2) if tree.accepts(*pair)]).reshape(-1, 2)
+    prices = rng.normal(size=len(pairs)) * scale / 10
+    whole = problem.distances.copy()
+    for (i, j), price in zip(pairs.tolist(), prices.tolist(), strict=True):
+        whole[i, j] -= price / 2
+        whole[j, i] -= price / 2
+    middle = np.eye(n) - 1 / n
+    diagonal = np.full(n, np.linalg.eigvalsh(middle @ whole @ middle)[-1] + scale * 10.0 ** rng.uniform(-3, -1))
+    is_curved, m = bool(rng.integers(2)), problem.size
+    form = tree.form(diagonal, None, np.full(n, m / n), None, (pairs, prices), is_curved=is_curved)
+    if is_curved:
+        tree.fix(form)
+        return (tree.certificate(target) if tree.tree() else None), pairs
+    assert tree.condition(form, 10**6)
+    return tree.certificate(target), pairs
+
+
+@pytest.mark.parametrize("seed", few_of(range(20), 1))
+def test_an_order_among_clients_that_are_alike_proves_what_is_true_alone(seed, asserted):
+    """Clients of a place differ in their cost, or not at all; against enumeration, and with a pair the other way."""
+    rng = np.random.default_rng(seed)
+    true, false, searched, turned = asserted(5), asserted(2), asserted(2), asserted(2)
+    for above in (-0.02, 1e-6, 0.01, 0.1) * 3:
+        n = int(rng.integers(7, 11))
+        several = rng.normal(size=(int(rng.integers(2, 5)), 3))
+        places = several[rng.integers(0, len(several), n)]
+        h = np.rint(np.linalg.norm(places[:, None] - places, axis=2) * 2 ** int(rng.integers(6, 20)))
+        costs = rng.integers(0, 4, n) * float(2 ** int(rng.integers(0, 16)))
+        problem = DispersionProblem(h, costs, size=int(rng.integers(2, n - 1)))
+        best = max(map(problem.objective, every_selection(problem)))
+        target = best + (above if above < 0 else max(above, 1e-6)) * problem.scale
+        certificate, pairs = written_in_order(problem, rng, target)
+        if certificate is None:
+            continue
+        if target < best:
+            refused(problem, certificate, "claims")
+            false()
+            continue
+        assert best <= check(problem, certificate) == second(problem, certificate) <= target
+        true()
+        searched() if (certificate.arrays["form"] >= 0).sum() > 2 else None
+        differ = costs[pairs[:, 0]] < costs[pairs[:, 1]]
+        held = certificate.arrays["form_dominated"].reshape(-1, 3)
+        wrong = held.copy()
+        for row, (i, j, _) in enumerate(held.tolist()):
+            if costs[i] < costs[j]:
+                wrong[row, :2] = j, i
+        if differ.any() and (wrong != held).any():
+            refused(problem, with_arrays(certificate, form_dominated=wrong.ravel()), "exchanging")
+            turned()
+
+
 @pytest.mark.thorough
 def test_a_played_round_is_closed_by_conditioning_for_both():
     """The trees do not end below what multipliers of products leave of it in the work that they may take."""
