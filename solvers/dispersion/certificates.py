@@ -170,7 +170,7 @@ class _WrittenFixing(Fixing):
         found = super().search(relaxation, form, unit, constant, most, order, policy)
         shift = policy.fixing_search_shift * unit
         is_done = found.is_done and self.tree.condition(
-            self._form(relaxation, form, shift, np.clip(relaxation.x, 0.0, 1.0), order, is_curved=False),
+            self._form(relaxation, form, shift, np.clip(relaxation.x, 0.0, 1.0), order, is_curved=True),
             policy.certificate_conditioned_pairs,
         )
         return replace(found, is_done=is_done, settled=found.settled[:0])

@@ -501,6 +501,11 @@ class Policy:
     #: of 300 to 1 000 clients: 3e7 to 7e8 entries, and 5e7 to 4e8 pairs.
     certificate_conditioned: float = 1e9
     certificate_conditioned_pairs: float = 5e8
+    #: Clients of whom conditioning closes a side, from which on a node of that search has a tangent that fixes some of
+    #: them together. 2026-11-28, nodes and seconds of the one file, played, 1 000 clients with shares of .3 and half of
+    #: them with two labels: none 8 544 and 42, 15 768 and 27; 8: 2 791 and 49, 12 807 and 25; 3: 2 080 and 35, 10 151
+    #: and 20; 1: - and -, 9 254 and 27.
+    certificate_fixed_together: int = 3
     #: Parts of the time after which a tree is given up, to leave some for a certificate of one leaf, and after which
     #: that is cut short, to leave some for reading it: reading takes a third of the time it took to write.
     certificate_time_share: float = 0.55

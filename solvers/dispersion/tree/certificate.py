@@ -139,6 +139,12 @@ class Conditioning:
         return node
 
     @np.errstate(all="ignore")
+    def closable(self, goal: float) -> int:
+        """Return of how many clients a side is closed."""
+        variance = np.maximum(self.inverse.diagonal(), 1e-300)
+        return int(np.count_nonzero(np.maximum(self.y**2, (1 - self.y) ** 2) / variance >= self.value - goal))
+
+    @np.errstate(all="ignore")
     def branch(self, goal: float) -> tuple[int, int]:
         """Return the place of the client to branch on, and the side that is closed first."""
         variance = np.maximum(self.inverse.diagonal(), 1e-300)
@@ -284,20 +290,22 @@ class CertificateTree:
 
         It fails where it takes too much, or numbers are out of range.
 
-        Where nothing is closed yet a node holds no multipliers, and branches on the client whom conditioning would fix,
-        or on the one whose weaker side gains most. What is dropped is closed by a tangent of the form near that side's
-        centre; a node where others follow from who is fixed has one too. See `solvers.dispersion.kernels.conditioning`.
+        A node branches on the client whom conditioning would fix, or on the one whose weaker side gains most. What is
+        dropped is closed by a tangent of the form near that side's centre. Another node holds one only where it fixes
+        more: conditioning closes a side of several clients, or some follow from others. See
+        `solvers.dispersion.kernels.conditioning`.
 
         Parameters
         ----------
         form : NodeForm
-            Of the clients that are free, and of no others.
+            Of the clients that are free, and of no others, with its curvature.
         most : float
             Pairs of clients that the tangents have together, at most: the time of a checker.
         """
         whole, written, begun = form.checked.form, self.written, len(self.nodes)
         numbers = sum(part.size for part in self.builder.forms[form.index])
         limit = written + min(self.most - written - numbers, most / max(form.ids.size, 1))
+        goal, together = float(self.goal), self.policy.certificate_fixed_together
         root, better = Conditioning.of(form.matrix, form.linear, whole.open, float(whole.constant)), form.checked.better
         stack = [] if root is None else [(self.origin, self.start.copy(), root)]
         is_done = root is not None
@@ -306,13 +314,14 @@ class CertificateTree:
             if decided(self.data, state) is not None or self._is_closed_by(origin, state, form, node):
                 continue
             follows = state.copy()
-            found = None if implied(follows, better) and (follows == state).all() else self._at(state, form, node)
+            is_formed = not implied(follows, better) or (follows != state).any() or node.closable(goal) >= together
+            found = self._at(state, form, node) if is_formed else None
             left = state if found is None else self._left(state, form, found)
             if left is None or (found is not None and decided(self.data, left) is not None):
                 self._write(origin, -1, form, found)
                 continue
             node = node.having(form.ids, left)
-            place, side = node.branch(float(self.goal))
+            place, side = node.branch(goal)
             client, number = int(form.ids[node.who[place]]), len(self.nodes)
             self._write(origin, client, form if found is not None else None, found)
             for value in (1 - side, side):  # what is likely closed comes first off the stack
@@ -325,6 +334,7 @@ class CertificateTree:
             del self.nodes[begun:], self.charges[begun:]
             self.written = written
             return False
+        self.builder.curved.add(form.index)
         self.written += numbers
         self.is_closed = True
         return True

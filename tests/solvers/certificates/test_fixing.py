@@ -15,9 +15,12 @@ from solvers.certificates import check, check_certificate
 from solvers.certificates.exact.concave import curvatures, largest_of
 from solvers.certificates.schema import POINT
 from solvers.dispersion import DispersionProblem, certificates
+from solvers.dispersion.methods.fixing import close_rest
 from solvers.dispersion.policy import Policy
 from solvers.dispersion.relaxations.cuts import Cuts
 from solvers.dispersion.tree.certificate import CertificateTree
+from solvers.run import Run
+from solvers.solution import OPTIMALITY_GAP
 from tests.solvers.certificates.test_soundness import every_branch, integers, refused, second
 from tests.solvers.certificates.test_two_checkers import first
 from tests.thoroughly import few_of
@@ -299,7 +302,7 @@ def written_below_one_form(problem, rng, target):
     middle = np.eye(n) - 1 / n
     diagonal = np.full(n, np.linalg.eigvalsh(middle @ whole @ middle)[-1] + scale * 10.0 ** rng.uniform(-3, -1))
     tree = CertificateTree(problem, target, lambda: False)
-    form = tree.form(diagonal, raised + raised.T, np.full(n, problem.size / n), (cuts, weights), is_curved=False)
+    form = tree.form(diagonal, raised + raised.T, np.full(n, problem.size / n), (cuts, weights), is_curved=True)
     assert not tree.condition(form, 0)
     assert not tree.nodes
     assert tree.condition(form, 10**6)
@@ -360,9 +363,8 @@ def written_in_order(problem, rng, target):
         whole[j, i] -= price / 2
     middle = np.eye(n) - 1 / n
     diagonal = np.full(n, np.linalg.eigvalsh(middle @ whole @ middle)[-1] + scale * 10.0 ** rng.uniform(-3, -1))
-    is_curved, m = bool(rng.integers(2)), problem.size
-    form = tree.form(diagonal, None, np.full(n, m / n), None, (pairs, prices), is_curved=is_curved)
-    if is_curved:
+    form = tree.form(diagonal, None, np.full(n, problem.size / n), None, (pairs, prices), is_curved=True)
+    if rng.integers(2):
         tree.fix(form)
         return (tree.certificate(target) if tree.tree() else None), pairs
     assert tree.condition(form, 10**6)
@@ -402,6 +404,22 @@ def test_an_order_among_clients_that_are_alike_proves_what_is_true_alone(seed, a
         if differ.any() and (wrong != held).any():
             refused(problem, with_arrays(certificate, form_dominated=wrong.ravel()), "exchanging")
             turned()
+
+
+@pytest.mark.parametrize(("n", "kind"), [(100, "played"), (120, "played"), (150, "drawn")])
+def test_multipliers_of_an_order_are_written_for_both(n, kind):
+    """Two labels a client: many clients are alike, and differ in their counts at most."""
+    problem = Round(n, "two", kind)()
+    solution = solve(problem)
+    target = solution.objective + problem.tolerance_at(solution.objective, 0.5 * OPTIMALITY_GAP)
+    tree = CertificateTree(problem, target, lambda: False)
+    run = Run(problem, "certificate", None, 0)
+    run.offer(solution.x)
+    close_rest(certificates._WrittenFixing(tree, run), Policy(fixing_few=10))
+    assert tree.tree()
+    certificate = tree.certificate(target)
+    assert certificate.arrays["form_dominated"].size > 0
+    assert solution.objective <= check(problem, certificate) == second(problem, certificate) <= target
 
 
 @pytest.mark.thorough
