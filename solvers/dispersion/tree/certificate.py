@@ -330,7 +330,7 @@ class CertificateTree:
                 if found is None or implied(child, better):
                     stack.append((2 * number + value, child, node.fixed(place, value).having(form.ids, child)))
             is_done = self.written <= limit and not self.expired()
-        if not is_done:
+        if not is_done or self.written > limit:
             del self.nodes[begun:], self.charges[begun:]
             self.written = written
             return False

@@ -300,7 +300,7 @@ def written_below_one_form(problem, rng, target):
         moved[np.ix_(own, own)] += weight * np.outer(signs[:3], signs[:3])
     whole = problem.distances + raised + raised.T + moved
     middle = np.eye(n) - 1 / n
-    diagonal = np.full(n, np.linalg.eigvalsh(middle @ whole @ middle)[-1] + scale * 10.0 ** rng.uniform(-3, -1))
+    diagonal = np.full(n, np.linalg.eigvalsh(middle @ whole @ middle)[-1] + scale * 10.0 ** rng.uniform(-3, 0))
     tree = CertificateTree(problem, target, lambda: False)
     form = tree.form(diagonal, raised + raised.T, np.full(n, problem.size / n), (cuts, weights), is_curved=True)
     assert not tree.condition(form, 0)
@@ -314,7 +314,7 @@ def test_a_conditioned_search_proves_what_is_true_alone(seed, asserted):
     """Against enumeration, in both checkers, with goals above the optimum and below it; and without one of its ends."""
     rng = np.random.default_rng(seed)
     true, false, several = asserted(4), asserted(2), asserted(2)
-    for above in (-0.02, 1e-6, 0.01) * 2:
+    for above in (-0.02, 1e-6, 0.01) * 3:
         n = int(rng.integers(7, 11))
         points = rng.normal(size=(n, 3))
         h = np.rint(np.linalg.norm(points[:, None] - points, axis=2) * 2 ** int(rng.integers(6, 20)))
@@ -362,7 +362,7 @@ def written_in_order(problem, rng, target):
         whole[i, j] -= price / 2
         whole[j, i] -= price / 2
     middle = np.eye(n) - 1 / n
-    diagonal = np.full(n, np.linalg.eigvalsh(middle @ whole @ middle)[-1] + scale * 10.0 ** rng.uniform(-3, -1))
+    diagonal = np.full(n, np.linalg.eigvalsh(middle @ whole @ middle)[-1] + scale * 10.0 ** rng.uniform(-3, 0))
     form = tree.form(diagonal, None, np.full(n, problem.size / n), None, (pairs, prices), is_curved=True)
     if rng.integers(2):
         tree.fix(form)
@@ -376,7 +376,7 @@ def test_an_order_among_clients_that_are_alike_proves_what_is_true_alone(seed, a
     """Clients of a place differ in their cost, or not at all; against enumeration, and with a pair the other way."""
     rng = np.random.default_rng(seed)
     true, false, searched, turned = asserted(5), asserted(2), asserted(2), asserted(2)
-    for above in (-0.02, 1e-6, 0.01, 0.1) * 3:
+    for above in (-0.02, 1e-6, 0.01, 0.1) * 4:
         n = int(rng.integers(7, 11))
         several = rng.normal(size=(int(rng.integers(2, 5)), 3))
         places = several[rng.integers(0, len(several), n)]
