@@ -313,7 +313,7 @@ class _Sweep:
             # Whole sums are cut half a unit above or below; others are cut by a budget, and exactly by a veto.
             level = (limit - self.offset) / self.unit
             if self.is_whole:
-                level += Fraction(-1 if is_strict else 1, 2)
+                level = Fraction(2 * math.ceil(level) - 1 if is_strict else 2 * math.floor(level) + 1, 2)
             elif is_strict:
                 options["veto"] = lambda ids: self.second(self._places(ids)) >= limit
             if level < 0:

@@ -226,6 +226,26 @@ def test_points_are_spread_over_the_second_term():
     assert few.pairs[-1].tolist() == every.pairs[-1].tolist()
 
 
+@pytest.mark.parametrize("points", [2, 3, 4, 5, 7])
+def test_a_pair_uses_no_more_than_its_limit(points, asserted):
+    """Limits between whole sums: against the best of enumeration at each."""
+    cases, between = asserted(8), asserted(3 if points > 2 else 0)
+    for seed in range(0, 60, 3):
+        problem, matrix = drawn(seed)
+        if problem is None or problem.size == problem.n or isinstance(problem, KindDispersionProblem):
+            continue
+        pairs = {terms(problem, matrix, chosen) for chosen in kept(problem)}
+        best = non_dominated(pairs)
+        low, high = best[0][1], best[-1][1]
+        limits = [low + (high - low) * Fraction(k, points - 1) for k in range(points)]
+        expected = {max((pair for pair in best if pair[1] <= limit), key=lambda pair: pair[0]) for limit in limits}
+        found = frontier(problem, points=points).pairs.tolist()
+        assert found == [[float(first), float(second)] for first, second in sorted(expected)], seed
+        cases()
+        if any(limit.denominator > 1 for limit in limits):
+            between()
+
+
 def test_a_front_that_is_cut_says_where():
     problem = DispersionProblem.from_points(np.random.default_rng(1).random((40, 2)), np.arange(40.0), size=8)
     front = frontier(problem, time_limit=1e-6)
