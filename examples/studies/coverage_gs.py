@@ -36,7 +36,7 @@ RULES = {
     "counts alone": Choice("fedgs", {"alpha": 0.0}),
 }
 
-#: All clients, or rates of 0.1 to 1, of mean 0.4, by the labels that a client has.
+#: All clients, or rates of 0.1 to 1, of mean 0.4 before they are clipped, by the labels that a client has.
 AVAILABLE = {"all": Choice("ideal"), "by labels": Choice("fedau-bernoulli", {"mean": 0.4, "least": 0.1})}
 
 CELL = ["concentration", "available"]

@@ -8,7 +8,7 @@ round are found, each proved. A point that lies below the line between two other
 
 In a round
     60 clients of digits, 80 % of the samples of each of one label, whose labels decide how often they are there
-    (FedAU's rates, 0.1 to 1, of mean 0.4). Counts are those of 20 rounds of uniform selection of 6.
+    (FedAU's rates, 0.1 to 1, of mean 0.4 unclipped). Counts are those of 20 rounds of uniform selection of 6.
 Over rounds
     50 such clients for 20 rounds, 5 selected by every rule. The ε-constraint form allows ε turns for each selected
     client above the fewest possible, and takes the largest distance (certified to 1 %); ε = 0 is a round's most even

@@ -58,7 +58,7 @@ COVERAGE, FEDGS, UNIFORM = "coverage, α = 1", "dispersion, α = 1", "uniform"
 #: Rules of the runs. Those behind the first three are exploratory.
 RULES = (COVERAGE, FEDGS, UNIFORM, "counts alone", "coverage, no counts", "coverage, α = 100")
 
-#: Availability: all, or rates of 0.1 to 1, of mean 0.4, by the labels that a client has.
+#: Availability: all, or rates of 0.1 to 1, of mean 0.4 before they are clipped, by the labels that a client has.
 AVAILABLE = {"all": ("ideal", {}), "by labels": ("fedau-bernoulli", {"mean": 0.4, "least": 0.1})}
 
 #: Images a client, on average.

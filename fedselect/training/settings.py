@@ -34,10 +34,13 @@ __all__ = [
 ]
 
 _POSITIVE = (
-    *("learning_rate", "decay", "batch_size", "server_learning_rate", "evaluate_every"),
-    *("local_steps", "projection", "clip_norm", "clip_gradient", "schedule_rounds"),  # where given
-    "evaluate_clients_every",
-    "server_tau",
+    *("learning_rate", "decay", "server_learning_rate", "server_tau"),
+    *("projection", "clip_norm", "clip_gradient"),  # where given
+)
+
+_COUNTS = (
+    *("batch_size", "evaluate_every", "workers"),
+    *("local_steps", "schedule_rounds", "evaluate_clients_every"),  # where given
 )
 
 #: Optimizers of ``torch.optim`` that take gradients alone, by their names in small letters.
@@ -236,13 +239,15 @@ class TrainingSettings:
         for name in _POSITIVE:
             if getattr(self, name) is not None:
                 check_size(f"training: {name}", check_number(f"training: {name}", getattr(self, name), open_low=True))
-        check_count("training: workers", self.workers)
+        for name in _COUNTS:
+            if getattr(self, name) is not None:
+                check_count(f"training: {name}", getattr(self, name))
         if not self.update_limit > 0:
             raise ConfigError(f"training: update_limit must be positive (inf for none); got {self.update_limit}")
         if self.update_limit < math.inf:
             check_size("training: update_limit", self.update_limit)
         for epochs in self.epoch_choices:
-            check_number("training: local_epochs", epochs, open_low=True)
+            check_count("training: local_epochs", epochs)
         if self.local_epochs == []:
             raise ConfigError("training: local_epochs must be a number of passes, or a list of at least one")
         for name in ("momentum", "weight_decay", "proximal", "server_momentum", "server_weight_decay"):
@@ -299,7 +304,7 @@ class TrainingSettings:
         """The numbers of local epochs there are; empty when clients train by steps."""
         if self.local_epochs is None:
             return []
-        return [self.local_epochs] if isinstance(self.local_epochs, int) else list(self.local_epochs)
+        return [self.local_epochs] if np.ndim(self.local_epochs) == 0 else list(self.local_epochs)
 
     def rate(self, round: int) -> float:
         """Local step size in ``round``; raise `ConfigError` beyond single precision or without ``schedule_rounds``."""

@@ -118,7 +118,7 @@ class ParticipationWeights:
         Raises
         ------
         InvalidProblem
-            When the state belongs to other clients or another cutoff, or is not consistent in itself.
+            When the state belongs to other clients or another cutoff, or its intervals do not add up to its rounds.
         """
         missing = {"n_clients", "cutoff", "rounds", "completed", "elapsed", "weights"} - set(state)
         if missing:

@@ -130,7 +130,7 @@ def test_digest_names_everything_but_name_and_seed(config):
         ("training.model_options={hidden = 3}", "model 'linear' has no option 'hidden'"),
         ("training.projection=near", "training: projection must be a number; got 'near'"),
         ("experiment.checkpoint_every=0", "checkpoint_every must be an integer, at least 1, at most .*; got 0"),
-        ("training.batch_size=0", "batch_size must be a positive number; got 0"),
+        ("training.batch_size=0", "batch_size must be a positive integer; got 0"),
         ("rounds=3", "an override reads section.key=value; got 'rounds=3'"),
         (
             "availability.name=ideal",

@@ -196,7 +196,9 @@ def test_learning_happens(federation):
     ("options", "sentence"),
     [
         ({"learning_rate": 0.0}, "learning_rate must be a positive number; got 0.0"),
-        ({"local_steps": -1}, "local_steps must be a positive number; got -1"),
+        ({"local_steps": -1}, "local_steps must be a positive integer; got -1"),
+        ({"batch_size": 2.5}, "batch_size must be a positive integer; got 2.5"),
+        ({"local_epochs": 1.5}, "local_epochs must be a positive integer; got 1.5"),
         ({"device": "tpu"}, "device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got 'tpu'"),
         ({"model": "transformer"}, "there is no model 'transformer'"),
     ],
