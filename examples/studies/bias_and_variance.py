@@ -16,8 +16,8 @@ All are relative to :math:`\|\Delta\|^2`, and the weights are divided by their m
 learning rate makes up for a constant factor. ``weight error`` is the root mean square of :math:`E w_k / \alpha_k - 1`.
 
 100 clients of digits are equally important (α = 1/N); each has 80 % of its samples of one label, and its labels decide
-how often it is there (FedAU's rates, 0.1 to 1, of mean 0.4 unclipped), independently in every round, or in spells (two-state
-chains). One model is trained by uniform selection. Before the first round and after 20 of them all train
+how often it is there (FedAU's rates, 0.1 to 1, of mean 0.4 unclipped), independently in every round, or in spells
+(two-state chains). One model is trained by uniform selection. Before the first round and after 20 of them all train
 from it; then every selector plays 100 rounds with the same clients there, being told these same updates and losses. The
 last 70 rounds are looked at (``--paper``: 1 000 and 800), every second one.
 

@@ -24,7 +24,8 @@ def label_rates(
     :math:`p_n = \min(1, \max(p_{min}, \bar p\, C \langle f_n, v \rangle))` with f_n the client's label distribution,
     C the number of classes and v ~ Dir(α 1) one vector for the run. The upper clip is not in the code, which stops
     with an error where a rate passes 1 (in about 7 % of seeds at C = 100). With the default
-    arguments the lower one takes the mean above :math:`\bar p`, by 6 % at C = 10; at a large one the upper one takes it below.
+    arguments the lower one takes the mean above :math:`\bar p`, by 6 % at C = 10; at a large one the upper one takes
+    it below.
 
     Parameters
     ----------

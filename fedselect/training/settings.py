@@ -236,6 +236,23 @@ class TrainingSettings:
             raise ConfigError("training: give local_steps or local_epochs, not both")
         if self.local_steps is None and self.local_epochs is None:
             object.__setattr__(self, "local_steps", 10)
+        self._check_numbers()
+        self._check_optimizers()
+        for name, accepted in _CHOICES.items():
+            check_choice(f"training: {name}", getattr(self, name), *accepted)
+        if self.memory_format == "channels_last" and self.batching == "always":
+            raise ConfigError(
+                "training: memory_format 'channels_last' is for clients that train one by one; batching "
+                "must not be 'always'"
+            )
+        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+            raise ConfigError(f"training: device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got {self.device!r}")
+        if self.loss != "auto":
+            LOSSES.check(self.loss, {})
+        MODELS.check(self.model, self.model_options)
+
+    def _check_numbers(self) -> None:
+        """Raise `ConfigError` for numbers that are out of range, or no whole ones where these are meant."""
         for name in _POSITIVE:
             if getattr(self, name) is not None:
                 check_size(f"training: {name}", check_number(f"training: {name}", getattr(self, name), open_low=True))
@@ -252,19 +269,6 @@ class TrainingSettings:
             raise ConfigError("training: local_epochs must be a number of passes, or a list of at least one")
         for name in ("momentum", "weight_decay", "proximal", "server_momentum", "server_weight_decay"):
             check_size(f"training: {name}", check_number(f"training: {name}", getattr(self, name)))
-        self._check_optimizers()
-        for name, accepted in _CHOICES.items():
-            check_choice(f"training: {name}", getattr(self, name), *accepted)
-        if self.memory_format == "channels_last" and self.batching == "always":
-            raise ConfigError(
-                "training: memory_format 'channels_last' is for clients that train one by one; batching "
-                "must not be 'always'"
-            )
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
-            raise ConfigError(f"training: device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got {self.device!r}")
-        if self.loss != "auto":
-            LOSSES.check(self.loss, {})
-        MODELS.check(self.model, self.model_options)
 
     def _check_optimizers(self) -> None:
         """Raise `ConfigError` for optimizers or metrics that are not known, or settings beside them that are SGD's."""
