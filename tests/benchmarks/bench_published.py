@@ -1,4 +1,4 @@
-"""Published tables of max-sum diversity, each row measured again here: one command, which goes on where it was stopped.
+"""Published tables of max-sum diversity, each row measured again here. A run goes on where it was stopped.
 
     python tests/benchmarks/bench_published.py euclidean --seconds 60 --out FOLDER
     python tests/benchmarks/bench_published.py k-cluster further --seconds 60 --out FOLDER
