@@ -308,7 +308,7 @@ class TrainingSettings:
         """The numbers of local epochs there are; empty when clients train by steps."""
         if self.local_epochs is None:
             return []
-        return [self.local_epochs] if np.ndim(self.local_epochs) == 0 else list(self.local_epochs)
+        return list(self.local_epochs) if isinstance(self.local_epochs, list | tuple) else [self.local_epochs]
 
     def rate(self, round: int) -> float:
         """Local step size in ``round``; raise `ConfigError` beyond single precision or without ``schedule_rounds``."""
