@@ -308,7 +308,7 @@ class TrainingSettings:
         """The numbers of local epochs there are; empty when clients train by steps."""
         if self.local_epochs is None:
             return []
-        return list(self.local_epochs) if isinstance(self.local_epochs, list | tuple) else [self.local_epochs]
+        return np.atleast_1d(np.array(self.local_epochs, dtype=object)).tolist()
 
     def rate(self, round: int) -> float:
         """Local step size in ``round``; raise `ConfigError` beyond single precision or without ``schedule_rounds``."""
