@@ -265,7 +265,7 @@ class TrainingSettings:
             check_size("training: update_limit", self.update_limit)
         for epochs in self.epoch_choices:
             check_count("training: local_epochs", epochs)
-        if self.local_epochs == []:
+        if self.local_epochs is not None and not self.epoch_choices:
             raise ConfigError("training: local_epochs must be a number of passes, or a list of at least one")
         for name in ("momentum", "weight_decay", "proximal", "server_momentum", "server_weight_decay"):
             check_size(f"training: {name}", check_number(f"training: {name}", getattr(self, name)))
