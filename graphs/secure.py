@@ -270,8 +270,7 @@ class Party:
             self._masked[pair] = message.payload
         else:
             # Step 4: v1 = w − R_a·b' + r_a. The masks have done their work and are forgotten.
-            commodity = self._take(self._commodities, pair, "masks")
-            masked = self._take(self._masked, pair, "the other's masked vector")
+            commodity, masked = self._take_both(pair)
             self._shares[pair] = message.payload - dot(commodity[:-1], masked) + commodity[-1:]
 
     def mask(self, pair: tuple[str, str]) -> Message:
@@ -284,8 +283,7 @@ class Party:
         """Step 3, second party: draw its share v2 and send w = a'·b + r_b − v2 to the first."""
         if pair[1] != self.name:
             raise ProtocolError(f"{self.name} is not the second party of {pair}.")
-        masked = self._take(self._masked, pair, "the other's masked vector")
-        commodity = self._take(self._commodities, pair, "masks")
+        commodity, masked = self._take_both(pair)
         share = self._random.draw(1)
         self._shares[pair] = share
         return Message(self.name, pair[0], "blinded", pair, dot(masked, self._encoded) + commodity[-1:] - share)
@@ -299,6 +297,13 @@ class Party:
 
     def _other(self, pair: tuple[str, str]) -> str:
         return pair[1] if pair[0] == self.name else pair[0]
+
+    def _take_both(self, pair: tuple[str, str]) -> tuple[Words, Words]:
+        """Forget the masks and the other's masked vector, and return both; neither is forgotten if one is missing."""
+        if pair not in self._commodities:
+            raise ProtocolError(f"{self.name} has no masks for {pair}; the steps were run out of order.")
+        masked = self._take(self._masked, pair, "the other's masked vector")
+        return self._commodities.pop(pair), masked
 
     def _take(self, kept: dict[tuple[str, str], Words], pair: tuple[str, str], what: str) -> Words:
         if pair not in kept:

@@ -264,6 +264,28 @@ def test_a_masked_vector_comes_once_and_after_the_masks():
         party.receive(masked)
 
 
+def test_a_step_out_of_order_loses_nothing():
+    """A blinded number before the masked vector, and one that is to be sent before it: refused; then the product."""
+    first, second, aggregator, pair = (
+        Party("a", [1.0, 2.0], BITS),
+        Party("b", [3.0, 4.0], BITS),
+        Aggregator(),
+        ("a", "b"),
+    )
+    for message, party in zip(CommodityServer().issue(*pair, 2), (first, second), strict=True):
+        party.receive(message)
+    with pytest.raises(ProtocolError, match="out of order"):
+        first.receive(Message("b", "a", "blinded", pair, np.zeros(1, dtype=np.uint64)))
+    with pytest.raises(ProtocolError, match="out of order"):
+        second.blind(pair)
+    second.receive(first.mask(pair))
+    first.receive(second.mask(pair))
+    first.receive(second.blind(pair))
+    for party in (first, second):
+        aggregator.receive(party.share(pair))
+    assert aggregator.products[pair] / 4.0**BITS == 11.0
+
+
 def test_a_pair_is_of_two_and_no_party_has_a_servers_name():
     with pytest.raises(ProtocolError, match="must not be that of a server; got 'aggregator'"):
         Party("aggregator", [1.0], BITS)
