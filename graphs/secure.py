@@ -302,7 +302,7 @@ class Party:
         """Forget the masks and the other's masked vector, and return both; neither is forgotten if one is missing."""
         if pair not in self._commodities:
             raise ProtocolError(f"{self.name} has no masks for {pair}; the steps were run out of order.")
-        masked = self._take(self._masked, pair, "the other's masked vector")
+        masked = self._take(self._masked, pair, "masked vector of the other")
         return self._commodities.pop(pair), masked
 
     def _take(self, kept: dict[tuple[str, str], Words], pair: tuple[str, str], what: str) -> Words:
