@@ -53,15 +53,13 @@ def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dt
         raise InvalidProblem(f"{name} must be numbers: {reason}") from error
     if array.ndim != ndim:
         raise InvalidProblem(f"{name} must have {ndim} dimension(s); got shape {array.shape}")
-    if array.dtype.kind == "i" and not np.array_equal(array, np.asarray(value)):
-        raise InvalidProblem(f"{name} must be whole numbers; got {np.asarray(value).tolist()!r:.80}")
     if array.dtype.kind == "f":
         bad = ~np.isfinite(array)
         if bad.any():
             where = tuple(int(i) for i in np.argwhere(bad)[0])
             raise InvalidProblem(f"{name} must be finite; entry {where if ndim > 1 else where[0]} is {array[where]}")
-    elif not np.array_equal(array, np.asarray(value)):
-        raise InvalidProblem(f"{name} must be whole numbers; got {value!r:.80}")
+    elif not np.array_equal(array, given := np.asarray(value)):
+        raise InvalidProblem(f"{name} must be whole numbers; got {given.tolist()!r:.80}")
     if array.flags.writeable or array.base is not None:
         array = array.copy()
         array.setflags(write=False)
