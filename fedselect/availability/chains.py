@@ -103,7 +103,7 @@ class TwoState(Chain):
     """
 
     def __init__(self, stationary: ArrayLike, correlation: ArrayLike, seed: int) -> None:
-        pi = check_rates(np.asarray(stationary), some=True)
+        pi = check_rates(stationary, some=True)
         try:
             lam = np.broadcast_to(np.asarray(correlation, dtype=np.float64), pi.shape).copy()
         except (TypeError, ValueError, OverflowError):

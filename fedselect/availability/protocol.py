@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.options import Registry
@@ -45,9 +45,7 @@ class Dropout(Protocol):
         ...
 
 
-def check_rates(
-    rates: NDArray[np.float64], what: str = "availability rates", *, some: bool = False
-) -> NDArray[np.float64]:
+def check_rates(rates: ArrayLike, what: str = "availability rates", *, some: bool = False) -> NDArray[np.float64]:
     """Return probabilities as float64; raise `ConfigError` for one outside [0, 1] or, with ``some``, if all are 0."""
     try:
         rates = np.asarray(rates, dtype=np.float64)

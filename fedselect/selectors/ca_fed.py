@@ -214,7 +214,7 @@ class CAFed(SelectorBase):
         if minima is not None:
             try:
                 self.minima = np.broadcast_to(np.asarray(minima, dtype=np.float64), (n,))
-            except (TypeError, ValueError) as error:
+            except (TypeError, ValueError, OverflowError) as error:
                 raise ConfigError(f"minima must be one number for each of {n} clients: {error}") from None
         self._loss = np.zeros(n)  # F̂
         self._least = np.zeros(n)  # running minimum of F̂

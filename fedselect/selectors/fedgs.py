@@ -393,7 +393,7 @@ def _matrix(distances: ArrayLike) -> Matrix:
     """Return a matrix of numbers; raise `DataError` for what is none."""
     try:
         found = np.asarray(distances, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise DataError(f"FedGS cannot select with these distances: {error}") from None
     if found.ndim != 2:
         raise DataError(f"FedGS cannot select with these distances: they must be a matrix; got shape {found.shape}")

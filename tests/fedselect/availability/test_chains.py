@@ -99,6 +99,7 @@ def test_any_chain_answers_alike_in_any_order(pairs, seed, rounds):
         ([0.0, 0.0], 0.0, "none would ever be there"),
         (["often", "seldom"], 0.0, "availability rates must be one number per client: could not convert"),
         ([10**400], 0.0, "availability rates must be one number per client"),
+        ([[0.5], [0.5, 0.5]], 0.1, "rates must be one number per client"),
         ([0.5, 0.5], [0.1, 0.1, 0.1], "the correlation must be one number, or one per client"),
         ([0.5, 0.5], "high", "the correlation must be one number, or one per client; got 'high'"),
     ],

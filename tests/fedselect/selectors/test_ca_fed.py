@@ -267,7 +267,7 @@ def test_what_is_no_number_for_each_client_is_a_sentence():
     for importance in ("samples", None, [0.5, None], [1 + 0j], [10**400]):
         with pytest.raises(ConfigError, match="importance must be one positive number for each client; got"):
             CAFed(importance=importance)
-    for minima in ("least", np.zeros(4), [0.0, 3 + 0j, 0.0]):
+    for minima in ("least", np.zeros(4), [0.0, 3 + 0j, 0.0], [0.0, 10**400, 0.0]):
         with pytest.raises(ConfigError, match="minima must be one number for each of 3 clients"):
             CAFed(importance=np.full(3, 1 / 3), minima=minima)
 

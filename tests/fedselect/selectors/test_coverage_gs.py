@@ -118,7 +118,7 @@ def test_what_it_cannot_do_is_said_before_a_round():
     with pytest.raises(ConfigError, match="does not keep side constraints"):
         CoverageGS(M, distances=h, method="stochastic-greedy", constraints=RoundConstraints(N, exclude=[1]))
     for kind in (FedGS, CoverageGS):
-        for wrong in (5, None, "far", [[1.0 + 0j]], [0.0, 1.0]):
+        for wrong in (5, None, "far", [[1.0 + 0j]], [0.0, 1.0], [[10**400]]):
             with pytest.raises(DataError, match="FedGS cannot select with these distances"):
                 kind(M, distances=wrong)
     many = 6001
