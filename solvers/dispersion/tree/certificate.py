@@ -317,7 +317,7 @@ class CertificateTree:
             is_formed = not implied(follows, better) or (follows != state).any() or node.closable(goal) >= together
             found = self._at(state, form, node) if is_formed else None
             left = state if found is None else self._left(state, form, found)
-            if left is None or (found is not None and decided(self.data, left) is not None):
+            if left is None or decided(self.data, left) is not None:
                 self._write(origin, -1, form, found)
                 continue
             node = node.having(form.ids, left)
