@@ -38,10 +38,6 @@ LARGEST_EXPANDED = 1_000
 COARSE_BITS = 8
 
 
-#: Pairs of clients that are alike, for each client, of which a checker tests that one comes before the other.
-_PAIRS = 3
-
-
 @certificate_writer(KindDispersionProblem, constraints=True, pool=True)
 def write_kinds_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
     """A tree over the clients; None where they are many.
@@ -139,15 +135,16 @@ class _WrittenFixing(Fixing):
     def order(self) -> Dominance:
         """As `Fixing.order`, of the pairs that the checkers accept; equal ones come in the certificate's order.
 
-        Those with fewest others between them are asked about, three for each client at most: a checker tests them, too.
+        Those with fewest others between them are asked about, few for each client: a checker tests them, too.
         """
         found, ids, order, c = super().order(), self.ids, self.tree.builder.order, self.problem.costs
         first, second = found.pairs.T
         turned = ~found.certain & (c[ids[first]] == c[ids[second]]) & (order[ids[first]] > order[ids[second]])
         pairs = np.where(turned[:, None], found.pairs[:, ::-1], found.pairs)
         above = np.bincount(pairs[:, 1], minlength=ids.size)
-        near = np.argsort(above[pairs[:, 1]] - above[pairs[:, 0]], kind="stable")[: _PAIRS * ids.size]
-        rows = [row for row in near.tolist() if self.tree.accepts(*ids[pairs[row]].tolist())]
+        near = np.argsort(above[pairs[:, 1]] - above[pairs[:, 0]], kind="stable").tolist()
+        most = self.tree.policy.certificate_order * ids.size
+        rows = [row for row in near[:most] if self.tree.accepts(*ids[pairs[row]].tolist())]
         rows.sort(key=lambda row: int(pairs[row, 0]))
         return Dominance.of(pairs[rows], found.certain[rows], ids.size)
 

@@ -546,7 +546,7 @@ class CertificateTree:
         place = np.full(self.problem.n, -1)
         place[ids] = np.arange(n)
         equal = place[self.dominated]
-        equal = equal[(equal >= 0).all(axis=1)][: 3 * n]
+        equal = equal[(equal >= 0).all(axis=1)][: self.policy.certificate_order * n]
         pairs = _NO_PAIRS if parent is None else place[parent.ids[parent.pairs]]
         pairs = pairs[(pairs >= 0).all(axis=1)][: most * n]
         known = (self.goal - self.policy.certificate_rounding * abs(self.goal)) * scale - constant
