@@ -222,6 +222,7 @@ class CertificateTree:
         self.nodes: list[Nodes] = []
         self.charges: list[NDArray[np.int64]] = []  # prices of the rows at each node
         self.written, self.is_closed = 0, False
+        self.last: NodeForm | None = None  # of those that fixed clients
         self.work = 0.0
 
     def tree(self) -> bool:
@@ -274,6 +275,7 @@ class CertificateTree:
         left = self._left(state, form, found)
         changed = np.flatnonzero(state == FREE) if left is None else np.flatnonzero(left != state)
         if changed.size:
+            self.last = form
             self.builder.curved.add(form.index)
             self.written += sum(part.size for part in self.builder.forms[form.index])
             number, client = len(self.nodes), int(changed[0])
@@ -366,13 +368,15 @@ class CertificateTree:
     def root(self, seconds: float = math.inf) -> float:
         """Write one node, the best tangent that so many seconds allow, and return its bound.
 
-        With little time there is one multiplier for all. Who is fixed above it is fixed for any goal that is not below
-        the one he was fixed for.
+        It is that of one multiplier for all, of the form that fixed clients last, or, where there is time, of the
+        semidefinite relaxation. Who is fixed above it is fixed for any goal that is not below the one he was fixed for.
         """
         state, before = self.start.copy(), self.goal if self.nodes else UNREACHABLE_GOAL
         if self.is_closed:
             return self._stated()
         forms, n = [self._shifted()], int((state == FREE).sum())
+        if self.last is not None:
+            forms.append(self.last)
         if n <= self.policy.certificate_relaxed and seconds > self.policy.certificate_seconds * n**3:
             forms.append(
                 self._multipliers(state, None, 1 + self.policy.separations, self.policy.separated_pairs, closing=False)

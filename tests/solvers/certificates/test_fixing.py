@@ -412,20 +412,38 @@ def test_an_order_among_clients_that_are_alike_proves_what_is_true_alone(seed, a
             turned()
 
 
+def fixed_in_writing(problem, solution, policy):
+    """A tree for the solution's value, with the nodes that fix clients by doubly nonnegative multipliers."""
+    target = solution.objective + problem.tolerance_at(solution.objective, 0.5 * OPTIMALITY_GAP)
+    tree = CertificateTree(problem, target, lambda: False)
+    run = Run(problem, "certificate", None, 0)
+    run.offer(solution.x)
+    close_rest(certificates._WrittenFixing(tree, run), policy)
+    return tree, target
+
+
 @pytest.mark.parametrize(("n", "kind"), few_of([(120, "played"), (100, "played"), (150, "drawn")], 1))
 def test_multipliers_of_an_order_are_written_for_both(n, kind):
     """Two labels a client: many clients are alike, and differ in their counts at most."""
     problem = Round(n, "two", kind)()
     solution = solve(problem)
-    target = solution.objective + problem.tolerance_at(solution.objective, 0.5 * OPTIMALITY_GAP)
-    tree = CertificateTree(problem, target, lambda: False)
-    run = Run(problem, "certificate", None, 0)
-    run.offer(solution.x)
-    close_rest(certificates._WrittenFixing(tree, run), Policy(fixing_few=10))
+    tree, target = fixed_in_writing(problem, solution, Policy(fixing_few=10))
     assert tree.tree()
     certificate = tree.certificate(target)
     assert certificate.arrays["form_dominated"].size > 0
     assert solution.objective <= check(problem, certificate) == second(problem, certificate) <= target
+
+
+def test_without_time_the_bound_is_that_of_the_form_that_fixed_last():
+    """One multiplier for all leaves per cents of it."""
+    problem = Round(150, "1", "played")()
+    solution = solve(problem)
+    tree, _ = fixed_in_writing(problem, solution, Policy(fixing_few=100, fixing_patience=0))
+    assert not tree.is_closed
+    bound = tree.root(0.0)
+    certificate = tree.certificate(bound)
+    assert solution.objective <= check(problem, certificate) == second(problem, certificate) <= bound
+    assert bound <= solution.objective * (1 + 2e-3)
 
 
 @pytest.mark.thorough
