@@ -436,9 +436,9 @@ def test_multipliers_of_an_order_are_written_for_both(n, kind):
 
 def test_without_time_the_bound_is_that_of_the_form_that_fixed_last():
     """One multiplier for all leaves per cents of it."""
-    problem = Round(150, "1", "played")()
+    problem = Round(100, "1", "played")()
     solution = solve(problem)
-    tree, _ = fixed_in_writing(problem, solution, Policy(fixing_few=100, fixing_patience=0))
+    tree, _ = fixed_in_writing(problem, solution, Policy(fixing_few=60, fixing_patience=0))
     assert not tree.is_closed
     bound = tree.root(0.0)
     certificate = tree.certificate(bound)
