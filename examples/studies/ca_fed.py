@@ -30,7 +30,6 @@ one seed all methods meet the same clients.
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -44,7 +43,7 @@ from fedselect.experiments.figures import panels_figure
 from fedselect.measures import late_deviation, realised_importance
 from fedselect.rounds.history import History
 from fedselect.training.settings import TrainingSettings
-from study import Picture, Study, Table, curves, main
+from study import Picture, Rows, Study, Table, curves, main
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
@@ -304,20 +303,26 @@ def reasons(runs):
     return why
 
 
-def exclusions(runs):
-    """Compute the share (per cent) of its active rounds in which CA-Fed excludes a client, by class; over all seeds."""
+def exclusion_rows(runs):
+    """Count the rounds of each class's clients in which CA-Fed has them available, and excludes them, in each run."""
     rows = []
-    ca_fed = runs[runs["method"].str.startswith("CA-Fed")]
-    for (reading, method), group in ca_fed.groupby(["reading", "method"], sort=False):
-        of_client = [classes(run.experiment) for run in group["run"]]
-        states = [activity(run.records(), len(own)) for run, own in zip(group["run"], of_client, strict=True)]
-        row = {"reading": reading, "method": method}
+    for run, labels in zip(runs["run"], runs[["reading", "method", "seed"]].to_dict("records"), strict=True):
+        if not labels["method"].startswith("CA-Fed"):
+            continue
+        of_client = classes(run.experiment)
+        states = activity(run.records(), len(of_client))
         for number, name in enumerate(CLASSES):
-            own = np.concatenate(states)[np.concatenate(of_client) == number]
-            active = int((own > 0).sum())
-            row[name.replace("\n", " ")] = 100 * int((own == 1).sum()) / active if active else math.nan
-        rows.append(row)
+            own = states[of_client == number]
+            counts = {"active": int((own > 0).sum()), "excluded": int((own == 1).sum())}
+            rows.append(labels | {"class": name.replace("\n", " ")} | counts)
     return pd.DataFrame(rows)
+
+
+def exclusions(rows):
+    """Compute the share (per cent) of its active rounds in which CA-Fed excludes a client, by class; over all seeds."""
+    sums = rows.groupby(["reading", "method", "class"], sort=False)[["active", "excluded"]].sum()
+    shares = 100 * sums["excluded"] / sums["active"].where(sums["active"] > 0)
+    return shares.unstack("class", sort=False).rename_axis(columns=None).reset_index()
 
 
 # -- figures -----------------------------------------------------------------------------------------------------------
@@ -391,7 +396,7 @@ def results(setup):
     """Yield Table I, the exclusions and Figures 1 to 3."""
     tuned, trials = setup.tuned(to_tune(setup), "mean accuracy", widenings=WIDENINGS)
     if trials:
-        yield Table(tried(trials), file="tuning")
+        yield Rows(tried(trials), "tuning")
     runs = setup.runs("runs", ("reading", "method", "seed"), grid(setup, tuned), measures)
     table = table_one(runs, setup.dataset, reasons(runs))
 
@@ -402,7 +407,9 @@ def results(setup):
         title = f"Table I ({setup.dataset}), test accuracy in per cent: {reading}"
         yield Table(part.drop(columns="reading"), title, digits=2)
     title = "How often CA-Fed excludes an active client, per cent of its active rounds"
-    yield Table(exclusions(runs), title, "exclusions", 1)
+    excluded = exclusion_rows(runs)
+    yield Table(exclusions(excluded), title, "exclusions", 1)
+    yield Rows(excluded, "exclusions")
     yield Table(runs, file="results")
     yield Table(table, file="table1")
     pictures = {"activity": activity_figure, "importance": importance_figure, "accuracy": accuracy_figure}

@@ -627,7 +627,7 @@ def results(setup):
     title = "Exact draw minus the paper's draw, paired by seed, ± half the 95 % interval"
     yield Table(exact_minus_successive(trained), title, "exact-draws")
 
-    yield Table(pd.concat([chosen, trained]), file="results")
+    yield Rows(pd.concat([chosen, trained]), "results")
     both = tables | compared
     yield Table(stacked(both), file="beside-paper")
     yield Table(pd.concat(map(wide, compared.values())), file="training")

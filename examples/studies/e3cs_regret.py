@@ -23,7 +23,7 @@ from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.experiments.figures import panels_figure
 from fedselect.statistics import compare_means, half_width
 from solvers.capping.theory import best_rate, constant_floors, incremental_floors, regret_bound
-from study import Picture, Study, Table, curves, main, select_without_training
+from study import Picture, Rows, Study, Table, curves, main, select_without_training
 
 SIZES = (10, 20, 30)
 
@@ -166,6 +166,7 @@ def results(setup):
     yield Table(regrets(setup), title, "regret")
     labels, share = ("partition", "k", "scheme", "draw", "seed"), setup.scale.training_share
     trained = setup.runs("training", labels, training_grid(setup), measures)
+    yield Rows(trained, "runs")
     shown = trained.assign(panel=[f"{row.partition}, k = {row.k}" for row in trained.itertuples()])
     shown = shown[shown["draw"].isin(["", setup.scale.training_draws[0]])]
     figure = panels_figure(curves(shown, "panel", "scheme"), STYLES, "test accuracy", size=(16, 3.2))

@@ -34,7 +34,7 @@ from fedselect.statistics import compare_means, half_width
 from fedselect.training.settings import TrainingSettings
 from formulas import availability_bias
 from solvers.allocation import group_clients
-from study import Picture, Study, Table, curves, main, select_without_training
+from study import Picture, Rows, Study, Table, curves, main, select_without_training
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
@@ -432,7 +432,7 @@ def results(setup):
     title = "What the paper says of its results, paired by seed, ± half the 95 % interval"
     yield Table(claims(trained, task, scale), title, "claims")
     yield Table(averages(raw, horizon), "Everything measured, mean ± half the 95 % interval", "means")
-    yield Table(pd.concat([bias, raw]), file="results")
+    yield Rows(pd.concat([bias, raw]), "results")
     both = tables | compared
     yield Table(stacked(both), file="beside-paper")
     yield Picture(bias_figure(drawn, bias), "bias")

@@ -135,7 +135,7 @@ def test_a_small_study(monkeypatch, tmp_path, capsys):
     assert "tau" in printed
     for name in ("selections", "success-ratio", "accuracy"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    results = pd.read_csv(out / "results.csv", keep_default_na=False)
+    results = pd.read_parquet(out / "results.parquet")
     counts = results.query("scheme == 'FedCS' and measure == 'mean count, class 0.9'")["value"].astype(float)
     assert counts.tolist() == [32.0, 32.0]  # 20 of the 25 in all of 40 rounds
     trained = results.query("part == 'training'")
@@ -150,7 +150,7 @@ def test_a_small_study(monkeypatch, tmp_path, capsys):
     missing = finished[0].parent
     times = {path: path.stat().st_mtime_ns for path in finished}
     finished[0].unlink()
-    before = (out / "results.csv").read_bytes()
+    before = (out / "results.parquet").read_bytes()
     run_study(e3cs.STUDY, tmp_path, jobs=1, scale=scale)
     assert {path for path in finished if path.stat().st_mtime_ns != times[path]} == {missing / "summary.json"}
-    assert (out / "results.csv").read_bytes() == before
+    assert (out / "results.parquet").read_bytes() == before

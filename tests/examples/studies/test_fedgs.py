@@ -109,12 +109,12 @@ def test_the_gallerys_common_cells_follow_from_its_other_files():
 @pytest.mark.thorough
 def test_a_tiny_study_writes_everything(small, tmp_path, capsys):
     out = run_study(fedgs.STUDY, tmp_path, jobs=1, scale=TINY)
-    for name in ("results.csv", "runs.csv", "table2.png", "counts.png", "loss.png"):
+    for name in ("results.csv", "runs.parquet", "edges.parquet", "table2.png", "counts.png", "loss.png"):
         assert (out / name).stat().st_size > 500
     printed = capsys.readouterr().out
     assert "Table 2, synthetic" in printed
     assert "100.0 % of the decisions proved" in printed
-    runs = pd.read_csv(out / "runs.csv")
+    runs = pd.read_parquet(out / "runs.parquet")
     # Two seeds; another M under one, without three α. In two modes.
     assert len(runs) == 2 * (2 * 11 + 8)
     left_out = pd.read_csv(out / "held-out.csv")

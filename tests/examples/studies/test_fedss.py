@@ -81,7 +81,7 @@ def test_a_small_study(monkeypatch, tmp_path, capsys):
     assert "Table II" in printed
     for name in ("bias", "accuracy", "shares"):
         assert (out / f"{name}.png").read_bytes().startswith(b"\x89PNG")
-    results = pd.read_csv(out / "results.csv")
+    results = pd.read_parquet(out / "results.parquet")
     assert set(results["part"]) == {"bias", "training"}
     beside = pd.read_csv(out / "beside-paper.csv")
     row = beside.query("ratio == '95 %' and algorithm == 'CS-UCB-Q'")
