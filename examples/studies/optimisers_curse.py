@@ -511,6 +511,13 @@ CELL = ["surrogate", "data", "round", "M"]
 CONTROLS = (PROPORTIONAL, NONE_OUT)
 
 
+def by_split(rows):
+    """Average over the decisions of each kind in each split, without those on the way: all that tables need."""
+    made = rows[rows["decided by"] != "on the way"]
+    means = made.groupby([*CELL, "decided by", "split"], sort=False)[["gap %", "error", "percentile"]].mean()
+    return means.reset_index()
+
+
 def decisions(rows):
     """Average the error's percentile over splits, by who decided, and say whether it is better than random."""
 
@@ -561,14 +568,18 @@ def judged(table, tested, more, verdict):
 ON_THE_WAY = ("random", "on the way", "swap ascent", "transfers", "flips", "exact")
 
 
-def curve(rows):
-    """Average the error's percentile over splits by the gap, of all decisions on ways from random ones to the exact."""
+def curve_by_split(rows):
+    """Average the error's percentile by gap and split, of all decisions on ways from random ones to the exact."""
     labelled = rows[rows["decided by"].isin(ON_THE_WAY)]
     between = [f"{low:g}-{high:g}" for low, high in itertools.pairwise(GAPS[1:-1])]
     names = [f"up to {GAPS[1]:g}", *between, f"> {GAPS[-2]:g}"]
     labelled = labelled.assign(gap=pd.cut(labelled["gap %"], GAPS, labels=names, include_lowest=True))
-    of_split = labelled.groupby([*CELL, "gap", "split"], sort=False, observed=True)["percentile"].mean()
-    groups = of_split.groupby(level=[*CELL, "gap"], sort=False, observed=True)
+    return labelled.groupby([*CELL, "gap", "split"], sort=False, observed=True)["percentile"].mean().reset_index()
+
+
+def curve(of_split):
+    """Average the percentiles of `curve_by_split` over splits."""
+    groups = of_split.groupby([*CELL, "gap"], sort=False, observed=True)["percentile"]
     table = groups.agg(percentile="mean", half=half_width, splits="count").reset_index()
     return table.sort_values([*CELL, "gap"], kind="stable").rename(columns={"gap": "gap, %", "half": "+-"})
 
@@ -614,8 +625,10 @@ def results(setup):
     scale = setup.scale
     plan = {(data, split): (data, scale, split) for split in range(scale.splits) for data in scale.data}
     rows = pd.concat(setup.parts("splits", curse_of, plan).values(), ignore_index=True)
-    yield Rows(rows[rows["decided by"] != "on the way"], "splits")
-    by_gap = curve(rows)
+    of_split = curve_by_split(rows)
+    yield Rows(by_split(rows), "splits")
+    yield Rows(of_split, "curve-splits")
+    by_gap = curve(of_split)
     for table, title, file in (
         (decisions(rows), "error of the update, percentile of random decisions", "decisions"),
         (by_gap, "the same by the gap to the certified bound", "curve"),

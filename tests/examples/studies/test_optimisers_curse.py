@@ -194,7 +194,7 @@ def test_a_verdict_is_of_splits_and_of_many():
     beside = study.beside_controls(rows).set_index("decided by")
     assert beside["control"].tolist() == ["exact"] * 2  # there is no other
     assert beside["than control"].to_dict() == {"greedy": "the same", "random": "the same"}
-    drawn = study.curve(rows)
+    drawn = study.curve(study.curve_by_split(rows))
     assert drawn["gap, %"].tolist() == ["up to 1"]
     assert drawn["percentile"].tolist() == pytest.approx([(91.5 + 50) / 2])  # without greedy
 
@@ -218,7 +218,7 @@ def test_rounds_of_the_figure_have_dashes_of_their_own(surrogates):
         for t in (0, 10, 50)
         for split in range(3)
     )
-    figure = study.curse_figure(study.curve(rows))
+    figure = study.curse_figure(study.curve(study.curve_by_split(rows)))
     lines = [container.lines[0].get_linestyle() for container in figure.axes[0].containers]
     assert len(set(lines)) == len(lines) == 3
     titles = {axis.get_title() for axis in figure.axes if axis.get_visible()}
@@ -270,4 +270,9 @@ def test_a_small_study(tmp_path, capsys, monkeypatch):
     assert set(beside["than control"]) == {"too few"}
     assert set(beside["control"]) == {"proportional", "none left out", "exact"}
     assert (out / "curve.png").stat().st_size > 1000
+    rows, of_split = (pd.read_parquet(out / f"{name}.parquet") for name in ("splits", "curve-splits"))
+    assert study.decisions(rows)["percentile"].tolist() == pytest.approx(
+        [row for name in NAMES for row in table.loc[table["surrogate"] == name, "percentile"]]
+    )
+    assert len(study.curve(of_split)) == len(pd.concat(map(pd.read_csv, out.glob("curve-*.csv"))))
     assert "percentile of random" in capsys.readouterr().out
