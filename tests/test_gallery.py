@@ -201,12 +201,13 @@ def marks_in(text: str) -> set[tuple[str, str]]:
     return {(cell, rest.replace("\\", "").replace(" ", "")) for cell, rest in re.findall(MARKED, text)}
 
 
-def test_stars_of_differences_are_those_of_the_file():
+@pytest.mark.parametrize(("page", "cells"), [("exact_vs_heuristic", 80), ("exact_selectors", 27)])
+def test_stars_of_differences_are_those_of_the_file(page, cells):
     """A star is "beyond chance after adjustment", which only the file's p-values say."""
-    text = (GALLERY / "exact_vs_heuristic.md").read_text(encoding="utf-8")
+    text = (GALLERY / f"{page}.md").read_text(encoding="utf-8")
     shown = [marks_in(line) for line in text.splitlines() if line.startswith("|")]
-    assert sum(map(len, shown)) > 80
-    known = (GALLERY / "exact_vs_heuristic_table.csv").read_text(encoding="utf-8")
+    assert sum(map(len, shown)) > cells
+    known = (GALLERY / f"{page}_table.csv").read_text(encoding="utf-8")
     rows = [marks_in(line) for line in known.splitlines()]
     assert [row for row in shown if not any(row <= each for each in rows)] == []
 
