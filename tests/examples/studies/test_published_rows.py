@@ -19,6 +19,7 @@ import e3cs
 import exact_vs_heuristic
 import fedau
 import frontier
+import objective_on_the_graph
 import objectives_and_distances
 
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
@@ -50,14 +51,15 @@ def same(table, file, **empty):
 
 
 def test_frontier():
-    rows, table = read("frontier_splits"), pd.read_csv(GALLERY / "frontier_rules.csv").set_index("rule")
+    rows, table = read("frontier_splits"), read_table("frontier_rules").set_index("rule")
     same(frontier.rules_table(rows), "frontier_rules.csv")
-    losses = rows.pivot(index="split", columns="rule", values="loss")
-    assert losses.shape == (20, len(table))
-    for rule, row in table.iterrows():
-        assert interval(losses[rule]) == pytest.approx((row["loss"], row["± loss"]), rel=DIGITS)
-        apart = interval(losses[rule] - losses["uniform"])
-        assert apart == pytest.approx((row["loss, to uniform's"], row["± loss, to uniform's"]), rel=DIGITS, abs=1e-9)
+    for column in ("loss", "worst tenth"):
+        values = rows.pivot(index="split", columns="rule", values=column)
+        assert values.shape == (20, len(table))
+        for rule, row in table.iterrows():
+            apart = interval(values[rule] - values["uniform"])
+            told = (row[f"{column}, to uniform's"], row[f"± {column}, to uniform's"])
+            assert apart == pytest.approx(told, rel=DIGITS, abs=1e-9)
 
 
 def test_frontiers_steps():
@@ -73,25 +75,47 @@ def test_frontiers_steps():
             )
 
 
+#: Rows, the table made of them, what names a row of it, and columns whose mean and interval stand there.
+LEVELS = {
+    "frontier": ("frontier_splits", "frontier_rules", "rule", frontier.MEASURES),
+    "CA-Fed's bounds": ("bounds_weights", "bounds_weights", "method", ("error",)),
+    "FedSS's bounds": ("bounds_allocations", "bounds_allocations", "method", ("error", "bound")),
+    "FedAU's bounds": ("bounds_cutoffs", "bounds_cutoffs", "method", ("error", "bound")),
+}
+
+
+@pytest.mark.parametrize("name", LEVELS)
+def test_levels(name):
+    """Means over splits as they are, with their intervals."""
+    file, other, key, columns = LEVELS[name]
+    rows, table = read(file), read_table(other).set_index(key)
+    assert set(rows[key]) == set(table.index)
+    for label, part in rows.groupby(key):
+        assert len(part) == 20
+        for column in columns:
+            told = (table.loc[label, column], table.loc[label, f"± {column}"])
+            assert interval(part[column]) == pytest.approx(told, rel=DIGITS)
+
+
 def test_bounds():
+    """Rank correlations of bound and error, the error of what each bound would choose, ratios to Unbiased's error."""
     weights, allocations, cutoffs = (read(f"bounds_{name}") for name in ("weights", "allocations", "cutoffs"))
     same(bounds.beside_unbiased(weights), "bounds_weights.csv")
-    ranks = pd.read_csv(GALLERY / "bounds_ranks.csv").set_index(["theorem", "bound"])
-    for theorem, rows in (("FedSS", allocations), ("FedAU", cutoffs)):
-        found = rows.groupby("split").apply(lambda part: stats.spearmanr(part["bound"], part["error"])[0])
-        row = ranks.loc[(theorem, "bound")]
-        assert len(found) == row["splits"] == 20
+    family = weights[weights["method"].str.startswith("power") | (weights["method"] == bounds.UNBIASED)]
+    by_theorem = {"CA-Fed, 100 rounds": family, "FedSS": allocations, "FedAU": cutoffs}
+    ranks = read_table("bounds_ranks")
+    assert len(ranks) == 4 + 1 + 1
+    for row in ranks.to_dict("records"):
+        parts = [part for _, part in by_theorem[row["theorem"]].groupby("split")]
+        assert len(parts) == row["splits"] == 20
+        found = [stats.spearmanr(part[row["bound"]], part["error"])[0] for part in parts]
         assert interval(found) == pytest.approx((row["rank correlation"], row["±"]), rel=DIGITS)
+        chosen = [part.loc[part[row["bound"]].idxmin(), "error"] / part["error"].min() for part in parts]
+        assert interval(chosen) == pytest.approx((row["chosen / best error"], row["± chosen"]), rel=DIGITS)
     errors = weights.pivot(index="split", columns="method", values="error")
-    for row in pd.read_csv(GALLERY / "bounds_weights.csv").to_dict("records"):
+    for row in read_table("bounds_weights").to_dict("records"):
         ratio = interval(errors[row["method"]] / errors[bounds.UNBIASED])
         assert ratio == pytest.approx((row["of Unbiased's"], row["±"]), rel=DIGITS, abs=1e-9)
-    for name, rows in (("allocations", allocations), ("cutoffs", cutoffs)):
-        table = pd.read_csv(GALLERY / f"bounds_{name}.csv").set_index("method")
-        for method, part in rows.groupby("method"):
-            row = table.loc[method]
-            assert interval(part["error"]) == pytest.approx((row["error"], row["± error"]), rel=DIGITS)
-            assert interval(part["bound"]) == pytest.approx((row["bound"], row["± bound"]), rel=DIGITS)
 
 
 #: Runs with an exact method: label, what the comparisons per outcome are, splits.
@@ -163,6 +187,36 @@ def test_errors_of_one_round():
         values = apart.loc[tuple(row[name] for name in columns)]
         assert len(values) == row["splits"] == 10
         assert interval(values) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
+
+
+@pytest.mark.parametrize("selected", [3, 10, 20])
+def test_errors_by_objective(selected):
+    """Errors of one update by objective and distances, in per cent of a random selection's."""
+    name = "objectives_and_distances_errors_errors"
+    rows, table = read(name), read_table(f"{name}_objectives_{selected}")
+    rows = rows[rows["selected"] == selected]
+    key = ["data", "concentration", "objective", "distances"]
+    error = rows.groupby([*key, "split"])["error"].mean()
+    random = error.xs("random", level="objective").droplevel("distances")
+    assert len(table) == 2 * 6 * 3 * 5
+    for row in table.to_dict("records"):
+        part = error.loc[tuple(str(row[column]) for column in key)]
+        share = 100 * part / random.loc[(row["data"], str(row["concentration"]))]
+        assert len(share) == row["splits"] == 10
+        assert interval(share) == pytest.approx((row["error, % of random"], row["+-"]), rel=DIGITS)
+
+
+@pytest.mark.parametrize(("label", "rules", "splits"), [("", 6, 15), ("_digits_new", 6, 15), ("_letters_208", 3, 10)])
+def test_losses_by_rule(label, rules, splits):
+    """Each rule's loss beside uniform selection's, paired by split, in per cent."""
+    rows, table = read(f"objective_on_the_graph{label}_runs"), read_table(f"objective_on_the_graph{label}_rules")
+    assert len(table) == 4 * rules
+    for row in table.to_dict("records"):
+        cell = rows[(rows["concentration"] == row["concentration"]) & (rows["available"] == row["available"])]
+        losses = cell.pivot(index="split", columns="rule", values="loss")
+        assert len(losses) == splits
+        share = 100 * (losses[row["rule"]] / losses[objective_on_the_graph.UNIFORM] - 1)
+        assert interval(share) == pytest.approx((row["loss %"], row["+-"]), rel=DIGITS, abs=1e-9)
 
 
 def test_e3cs_draws():
