@@ -22,6 +22,7 @@ from solvers.constraints import Budget, Quota
 from solvers.dispersion.problem import EXPANDABLE
 from solvers.dispersion.quadratic import QuadraticProblem
 from solvers.errors import InvalidProblem, MissingBackend
+from solvers.options import AtLeast, AtMost
 from solvers.reading import Unreadable, read_json, read_text
 from solvers.solution import Solution
 
@@ -85,6 +86,8 @@ def selection(model: SelectionModel, path: PathLike, size: Size | None = None) -
         used = np.flatnonzero(row)
         if not (np.isfinite(row).all() and low <= high):
             raise InvalidProblem(f"row {name!r} of {path} is no row of numbers: from {low:g} to {high:g}")
+        if low == math.inf or high == -math.inf:
+            raise InvalidProblem(f"row {name!r} of {path} accepts no number: it goes from {low:g} to {high:g}")
         if used.size == n > 1 and np.ptp(row) == 0:
             least, most = sorted((low / row[0], high / row[0]))
             if least == most:
@@ -347,7 +350,12 @@ class Penalty:
         quadratic : (n, n) array-like
             Q of the energy xᵀQx.
         size : int, optional
-            The number that is to be kept. Without it, the one that provably is kept; None where none is.
+            The number that is to be kept, 0 to n. Without it, the one that provably is kept; None where none is.
+
+        Raises
+        ------
+        InvalidProblem
+            When ``size`` is no such number.
         """
         q = np.asarray(quadratic, dtype=np.float64)
         q = q / 2 + q.T / 2
@@ -364,6 +372,7 @@ class Penalty:
         leaving = np.append(np.minimum.accumulate(least[::-1])[::-1], math.inf)
         margins = np.minimum(adding, leaving) - slack
         if size is not None:
+            size = integer(size, "size", AtLeast(0), AtMost(n))
             return cls(size, float(margins[size]))
         best = int(margins[1:].argmax()) + 1
         return cls(best, float(margins[best])) if margins[best] > 0 else None

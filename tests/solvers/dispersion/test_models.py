@@ -115,6 +115,12 @@ def test_what_is_said_of_a_penalty_is_true(seed, factor, whole):
         assert "not proved" in said
 
 
+@pytest.mark.parametrize("size", [-1, 4, 2.0, 2**70])
+def test_a_penalty_keeps_a_number_of_the_variables(size):
+    with pytest.raises(InvalidProblem, match=f"size must be an integer of at least 0 and at most 3; got {size}"):
+        Penalty.of(np.eye(3), size)
+
+
 def bqm(**changes):
     """The JSON of dimod 0.12.23's to_serializable for three variables, as it wrote it."""
     table = {
@@ -296,6 +302,18 @@ def test_a_truncated_qplib_is_a_sentence(tmp_path, cut):
     lines = (tmp_path / "a.qplib").read_text().splitlines()
     (tmp_path / "a.qplib").write_text("\n".join(lines[:cut]))
     with pytest.raises(InvalidProblem, match="is not a QPLIB file"):
+        read_qplib(tmp_path / "a.qplib")
+
+
+@pytest.mark.parametrize("width", [1, 2, 3])
+@pytest.mark.parametrize("end", ["inf", "-inf"])
+def test_a_row_of_qplib_that_no_number_keeps_is_a_sentence(tmp_path, width, end):
+    """From infinity on, or up to minus infinity: rows of one variable, of two, and of all."""
+    limit = f"{'-' * (end[0] == '-')}1e30"
+    row = f"{width}\n" + "".join(f"1 {k} 1\n" for k in range(1, width + 1))
+    text = f"name\nLBL\nminimize\n3\n1\n0\n0\n0\n{row}1e30\n{limit}\n0\n{limit}\n0\n"
+    (tmp_path / "a.qplib").write_text(text)
+    with pytest.raises(InvalidProblem, match=f"row 'row 1' of .* accepts no number: it goes from {end} to {end}"):
         read_qplib(tmp_path / "a.qplib")
 
 
