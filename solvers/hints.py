@@ -18,7 +18,7 @@ WORDS: dict[str, tuple[str, ...]] = {
     "timeout": ("time_limit",),
     "maxtime": ("time_limit",),
     "tol": ("gap",),
-    "mipgap": ("gap",),
+    "certify": ("bound_by",),
     "verbose": ("log",),
     "rng": ("seed",),
     "randomstate": ("seed",),

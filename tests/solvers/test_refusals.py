@@ -41,7 +41,7 @@ def points(n=12, size=4):
         ("greedy", {"verbose": True}, "did you mean 'log'"),
         ("greedy", {"MIPGap": 0.01}, "did you mean 'gap'"),
         ("greedy", {"TimeLimit": 1}, "did you mean 'time_limit'"),
-        ("greedy", {"certify": "sdp"}, "did you mean 'certificate'"),
+        ("greedy", {"certify": "sdp"}, "did you mean 'bound_by'"),
         ("greedy", {"time_limit": "5"}, "time_limit must be a positive number of seconds or None; got '5'"),
         ("greedy", {"time_limit": True}, "time_limit must be a positive number"),
         ("greedy", {"start": [1, 0]}, "start must be a decision of this DispersionProblem: it names 2 clients"),
