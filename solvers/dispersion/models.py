@@ -84,10 +84,7 @@ def selection(model: SelectionModel, path: PathLike, size: Size | None = None) -
     others, ranges, said = [], [], None
     for name, row, low, high in model.rows:
         used = np.flatnonzero(row)
-        if not (np.isfinite(row).all() and low <= high):
-            raise InvalidProblem(f"row {name!r} of {path} is no row of numbers: from {low:g} to {high:g}")
-        if low == math.inf or high == -math.inf:
-            raise InvalidProblem(f"row {name!r} of {path} accepts no number: it goes from {low:g} to {high:g}")
+        _check_row(name, row, low, high, path)
         if used.size == n > 1 and np.ptp(row) == 0:
             least, most = sorted((low / row[0], high / row[0]))
             if least == most:
@@ -122,6 +119,14 @@ def selection(model: SelectionModel, path: PathLike, size: Size | None = None) -
     ids = np.array(clients, dtype=np.int64)
     kept: dict[str, Any] = {name: value for name, value in stated.items() if value}
     return QuadraticProblem(model.quadratic, chosen, model.sense, model.constant, ids, **kept)
+
+
+def _check_row(name: str, row: Reals, low: float, high: float, path: PathLike) -> None:
+    """Raise a sentence for a row of other coefficients than numbers, or one that no value keeps."""
+    if not (np.isfinite(row).all() and low <= high):
+        raise InvalidProblem(f"row {name!r} of {path} is no row of numbers: from {low:g} to {high:g}")
+    if low == math.inf or high == -math.inf:
+        raise InvalidProblem(f"row {name!r} of {path} accepts no number: it goes from {low:g} to {high:g}")
 
 
 def _written(least: int, most: int) -> str:
