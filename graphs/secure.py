@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import itertools
 import os
 from collections.abc import Iterator, Sequence
@@ -97,6 +98,12 @@ class Message:
         payload = np.array(self.payload, dtype=np.uint64)
         payload.flags.writeable = False
         object.__setattr__(self, "payload", payload)
+
+
+def digest(message: Message) -> bytes:
+    """Return 16 bytes that tell a message from every other one; all that is kept of masks after their run."""
+    told = repr((message.sender, message.kind, message.pair)).encode()
+    return hashlib.blake2b(told + message.payload.tobytes(), digest_size=16).digest()
 
 
 @dataclass
@@ -225,6 +232,7 @@ class Party:
         self._deviation = noise / np.sqrt(2.0) * 4.0 ** min(fraction_bits, 31) if noise else 0.0
         self._encoded = encode(name, vector, fraction_bits, room=2 * 8.6 * self._deviation)
         self._random = Randomness(rng)
+        self._used: set[bytes] = set()  # digests of all masks that came, those of finished runs among them
         self._commodities: dict[tuple[str, str], Words] = {}
         self._masked: dict[tuple[str, str], Words] = {}
         self._shares: dict[tuple[str, str], Words] = {}
@@ -258,8 +266,10 @@ class Party:
                 f"{message.sender} and expects {expected}; all vectors must have the same length."
             )
         if message.kind == "commodity":
-            if pair in self._commodities or pair in self._shares:
+            known = digest(message)
+            if pair in self._commodities or pair in self._shares or known in self._used:
                 raise ProtocolError(f"{self.name} got masks for {pair} twice; each run needs fresh ones.")
+            self._used.add(known)
             self._commodities[pair] = message.payload
         elif message.kind == "masked":
             if pair not in self._commodities or pair in self._masked:
@@ -315,6 +325,7 @@ class Aggregator:
     """The federated server: adds the two shares of each pair, and so learns the product."""
 
     def __init__(self) -> None:
+        self._added: set[bytes] = set()  # digests of all shares that came
         self._waiting: dict[tuple[str, str], tuple[str, Words]] = {}
         self.products: dict[tuple[str, str], int] = {}
 
@@ -324,7 +335,7 @@ class Aggregator:
         Raises
         ------
         ProtocolError
-            If it is no share of a pair the sender belongs to, is not one number, or comes twice before the other's.
+            If it is no share of a pair the sender belongs to, is not one number, or comes twice, after the run too.
         """
         is_share = message.kind == "share" and message.receiver == AGGREGATOR and message.payload.size == 1
         if not is_share or message.sender not in message.pair:
@@ -332,13 +343,15 @@ class Aggregator:
                 f"the aggregator takes shares of a pair from its parties; got a {message.kind} message about "
                 f"{message.pair} from {message.sender} for {message.receiver}."
             )
-        if message.pair not in self._waiting:
+        known = digest(message)
+        waiting = self._waiting.get(message.pair)
+        if known in self._added or (waiting is not None and waiting[0] == message.sender):
+            raise ProtocolError(f"{message.sender} sent its share of {message.pair} twice.")
+        self._added.add(known)
+        if waiting is None:
             self._waiting[message.pair] = (message.sender, message.payload)
             return
-        sender, payload = self._waiting[message.pair]
-        if sender == message.sender:
-            raise ProtocolError(f"{message.sender} sent its share of {message.pair} twice.")
-        del self._waiting[message.pair]
+        _, payload = self._waiting.pop(message.pair)
         self.products[message.pair] = int((payload + message.payload).view(np.int64)[0])
 
 

@@ -16,6 +16,7 @@ from graphs import (
     Message,
     Party,
     ProtocolError,
+    Transcript,
     dependency_graph,
     distances,
     edge_scores,
@@ -23,6 +24,7 @@ from graphs import (
     secure_similarity,
     similarity,
 )
+from graphs.secure import run
 from tests.thoroughly import tried
 
 BITS = 16
@@ -284,6 +286,30 @@ def test_a_step_out_of_order_loses_nothing():
     for party in (first, second):
         aggregator.receive(party.share(pair))
     assert aggregator.products[pair] / 4.0**BITS == 11.0
+
+
+def test_what_is_sent_again_after_a_run_is_refused_and_a_further_run_goes_on():
+    """No message of the first run is taken again, before the second, within it or after it; its product is right."""
+    first, second, aggregator, pair = (
+        Party("a", [1.0, 2.0], BITS),
+        Party("b", [3.0, 4.0], BITS),
+        Aggregator(),
+        ("a", "b"),
+    )
+    by_name = {"a": first, "b": second, "aggregator": aggregator}
+    transcripts = Transcript(), Transcript()
+
+    def replayed():
+        for message in transcripts[0]:
+            with pytest.raises(ProtocolError, match=r"twice|out of order"):
+                by_name[message.receiver].receive(message)
+
+    assert run(CommodityServer(), first, second, aggregator, transcripts[0], 2) / 4.0**BITS == 11.0
+    replayed()
+    assert run(CommodityServer(), first, second, aggregator, transcripts[1], 2) / 4.0**BITS == 11.0
+    replayed()
+    aggregator.receive(Message("a", "aggregator", "share", pair, np.ones(1, dtype=np.uint64)))
+    replayed()
 
 
 def test_a_pair_is_of_two_and_no_party_has_a_servers_name():
