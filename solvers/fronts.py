@@ -419,14 +419,16 @@ class _Sweep:
                 return self._front([])
             found.append(top)
             low = self._cheapest()
-            width = top.second - low
-            for k in range(points - 2, -1, -1):
-                limit = low + width * k / (points - 1)
-                if limit >= found[-1].second:
-                    continue  # the pair before uses no more
-                point = self.at(limit)
-                if point is not None:
-                    found.append(point)
+            width, intervals = top.second - low, points - 1
+            while found[-1].second > low:
+                # The largest limit below what the pair before uses: at those between, it is the best again.
+                k = math.ceil((found[-1].second - low) * intervals / width) - 1
+                point = self.at(low + width * k / intervals)
+                if point is not None and point.second >= found[-1].second:  # by the tolerance of the budget
+                    point = self.at(found[-1].second, is_strict=True)
+                if point is None:
+                    break
+                found.append(point)
         except _Unproved:
             return self._front(found, f"cut by time after {len(found)} of {points} limits of {self.terms[1]}")
         front = self._front(found)

@@ -226,6 +226,13 @@ def test_points_are_spread_over_the_second_term():
     assert few.pairs[-1].tolist() == every.pairs[-1].tolist()
 
 
+@pytest.mark.parametrize("costs", [np.arange(6.0), np.arange(6.0) / 7, np.ones(6)])
+def test_more_points_than_pairs_find_all_of_them(costs):
+    """Sums of uses in sevenths are no whole numbers for a budget, and limits nearer than its tolerance come up."""
+    problem = DispersionProblem.from_points(np.random.default_rng(1).random((6, 2)), costs, size=2)
+    assert frontier(problem, points=2**70).pairs.tolist() == frontier(problem).pairs.tolist()
+
+
 @pytest.mark.parametrize("points", [2, 3, 4, 5, 7])
 def test_a_pair_uses_no_more_than_its_limit(points, asserted):
     """Limits between whole sums: against the best of enumeration at each."""
