@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 
 from fedselect.errors import ConfigError
 from solvers import registry
+from solvers.checks import countable
 
 Builder = TypeVar("Builder", bound=Callable[..., Any])
 
@@ -78,18 +79,12 @@ def check_choice(name: str, value: str, *accepted: str) -> str:
     return value
 
 
-#: Rounds, steps or clients at most: what is larger is a mistake, and no array or loop can have it.
-LARGEST_COUNT = 10**15
-
-
 def check_count(name: str, value: int, least: int = 1) -> int:
     """Return ``value`` if it is an integer of at least ``least``; raise `ConfigError` otherwise."""
     if not is_whole(value) or value < least:
         words = "a positive integer" if least == 1 else f"an integer of at least {least}"
         raise ConfigError(f"{name} must be {words}; got {value!r}")
-    if value > LARGEST_COUNT:
-        raise ConfigError(f"{name} must be at most 10^15; got a number of {len(str(int(value)))} digits")
-    return int(value)
+    return countable(int(value), name, ConfigError)
 
 
 def is_whole(value: Any) -> bool:

@@ -14,7 +14,10 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.errors import InvalidOption, InvalidProblem
-from solvers.options import Above, Limit, did_you_mean
+from solvers.options import Above, AtLeast, Limit, did_you_mean
+
+#: Rounds, steps or clients at most: what is larger is a mistake, and no array or loop can have it.
+LARGEST_COUNT = 10**15
 
 
 def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dtype[Any] = np.float64) -> NDArray[Any]:
@@ -154,6 +157,18 @@ def integer(value: Any, name: str, *limits: Limit, error: type[Exception] = Inva
         wanted = " and ".join(["an integer", *map(repr, limits)]).replace(" and ", " of ", 1)
         raise error(f"{name} must be {wanted}; got {value!r}")
     return found
+
+
+def count(value: Any, name: str, least: int = 1, error: type[Exception] = InvalidProblem) -> int:
+    """Return an integer of at least ``least`` and at most `LARGEST_COUNT`."""
+    return countable(integer(value, name, AtLeast(least), error=error), name, error)
+
+
+def countable(value: int, name: str, error: type[Exception] = InvalidProblem) -> int:
+    """Return a number of at most `LARGEST_COUNT`."""
+    if value > LARGEST_COUNT:
+        raise error(f"{name} must be at most 10^15; got a number of {len(str(int(value)))} digits")
+    return value
 
 
 def one_of(value: Any, name: str, accepted: Iterable[str], error: type[Exception] = InvalidProblem) -> Any:

@@ -17,10 +17,11 @@ from fedselect.availability import AVAILABILITY, DROPOUT
 from fedselect.clock import CLOCKS, ClockSettings, check_clock
 from fedselect.data import DATASETS, PARTITIONS, Federation, check_data, load_data
 from fedselect.errors import ConfigError
-from fedselect.options import LARGEST_COUNT, Registry, names_file, parsed, placed, with_files
+from fedselect.options import Registry, names_file, parsed, placed, with_files
 from fedselect.plugins import find_sources, load_plugins
 from fedselect.selectors import SELECTORS
 from fedselect.training.settings import TrainingSettings
+from solvers.checks import LARGEST_COUNT
 from solvers.options import Above, AtLeast, AtMost, check_keywords, describe_type, did_you_mean, matches
 from solvers.reading import Unreadable, read_toml
 

@@ -7,7 +7,7 @@ import math
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import frozen_array, integer, number, vector
+from solvers.checks import count, frozen_array, integer, number, vector
 from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast, AtMost
 
@@ -34,7 +34,7 @@ def constant_floors(n_clients: int, size: int, rounds: int, fraction: float) -> 
     """
     _check(n_clients, size)
     number(fraction, "fraction", AtLeast(0), AtMost(1))
-    return np.full(integer(rounds, "rounds", AtLeast(1)), fraction * size / n_clients)
+    return np.full(count(rounds, "rounds"), fraction * size / n_clients)
 
 
 def incremental_floors(n_clients: int, size: int, rounds: int) -> NDArray[np.float64]:
@@ -46,7 +46,7 @@ def incremental_floors(n_clients: int, size: int, rounds: int) -> NDArray[np.flo
     Parameters, result and errors are those of `constant_floors`.
     """
     _check(n_clients, size)
-    floors = np.full(integer(rounds, "rounds", AtLeast(1)), size / n_clients)
+    floors = np.full(count(rounds, "rounds"), size / n_clients)
     floors[: rounds // 4] = 0.0
     return floors
 
@@ -158,7 +158,7 @@ def _residual(n_clients: int, size: int, floors: ArrayLike) -> float:
 
 
 def _check(n_clients: int, size: int) -> None:
-    integer(n_clients, "n_clients", AtLeast(1))
+    count(n_clients, "n_clients")
     integer(size, "size")
     if not 1 <= size <= n_clients:
         raise InvalidProblem(f"size must lie between 1 and the number of clients, {n_clients}; got {size}")

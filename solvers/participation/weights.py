@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import frozen_array, integer, vector
+from solvers.checks import count, frozen_array, vector
 from solvers.errors import InvalidProblem
-from solvers.options import Above, AtLeast, AtMost
+from solvers.options import Above, AtMost
 
 
 class ParticipationWeights:
@@ -51,7 +51,7 @@ class ParticipationWeights:
     """
 
     def __init__(self, n_clients: int, cutoff: int | None = None) -> None:
-        self.n_clients = integer(n_clients, "n_clients", AtLeast(1))
+        self.n_clients = count(n_clients, "n_clients")
         self.cutoff = check_cutoff(cutoff)
         self.rounds = 0
         self._completed = np.full(self.n_clients, 0)  # M: intervals completed, cut ones included
@@ -126,7 +126,7 @@ class ParticipationWeights:
         for name in ("n_clients", "cutoff"):
             if state[name] != getattr(self, name):
                 raise InvalidProblem(f"the state has {name} {state[name]!r}; this object has {getattr(self, name)!r}")
-        rounds = integer(state["rounds"], "rounds", AtLeast(0))
+        rounds = count(state["rounds"], "rounds", 0)
         completed = frozen_array(state["completed"], "completed", dtype=np.int64)
         elapsed = frozen_array(state["elapsed"], "elapsed", dtype=np.int64)
         weights = frozen_array(state["weights"], "weights")
@@ -169,7 +169,7 @@ def expected_weight(rates: ArrayLike, cutoff: int | None = None) -> NDArray[np.f
 
 def check_cutoff(cutoff: int | None) -> int | None:
     """Return the cutoff as an int, or ``None``; raises `InvalidProblem` for anything else."""
-    return None if cutoff is None else integer(cutoff, "cutoff", AtLeast(1))
+    return None if cutoff is None else count(cutoff, "cutoff")
 
 
 def check_rates(rates: ArrayLike) -> NDArray[np.float64]:

@@ -154,6 +154,8 @@ def test_weights_handed_out_do_not_change():
     [
         ((0,), "clients must be an integer of at least 1; got 0"),
         ((2.5,), "clients must be an integer"),
+        ((2**70,), r"n_clients must be at most 10\^15; got a number of 22 digits"),
+        ((3, 2**70), "cutoff must be at most"),
         ((3, 0), "cutoff must be an integer of at least 1; got 0"),
         ((3, 2.0), "cutoff must be an integer"),
     ],
@@ -185,6 +187,8 @@ def test_bad_input_is_a_sentence():
     for rounds in (None, 0.5, float("inf")):
         with pytest.raises(InvalidProblem, match="rounds must be an integer"):
             online.load_state_dict(online.state_dict() | {"rounds": rounds})
+    with pytest.raises(InvalidProblem, match="rounds must be at most"):
+        online.load_state_dict(online.state_dict() | {"rounds": 10**400})
     for rates in ([], [0.0], [1.1], [np.nan]):
         with pytest.raises(InvalidProblem, match="rates"):
             expected_weight(rates)
