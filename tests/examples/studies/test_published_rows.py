@@ -19,6 +19,7 @@ import e3cs
 import exact_vs_heuristic
 import fedau
 import frontier
+import graph_worth
 import objective_on_the_graph
 import objectives_and_distances
 
@@ -244,3 +245,18 @@ def test_coverage_gs():
         assert interval(apart) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
         checked += 1
     assert checked == 4 * 6 * 4
+
+
+def test_graph_worth():
+    """Losses with each graph less those with the oracle's, paired by split."""
+    rows, table = read("graph_worth_runs"), read_table("graph_worth")
+    empty = {f"{loss} is": "" for loss in ("smallest loss", "final loss")}
+    same(graph_worth.summarised(rows), "graph_worth.csv", **empty)
+    assert len(table) == 2 * (len(graph_worth.GRAPHS) + 1)
+    for row in table.to_dict("records"):
+        part = rows[rows["split"] == row["split"]]
+        for loss in ("smallest loss", "final loss"):
+            values = part.pivot(index="seed", columns="graph", values=loss)
+            apart = interval(values[row["graph"]] - values["oracle"])
+            assert len(values) == row["seeds"] == 10
+            assert apart == pytest.approx((row[f"{loss} - oracle's"], row[f"± {loss}"]), rel=DIGITS)
