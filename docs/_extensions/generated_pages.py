@@ -350,20 +350,18 @@ def _common(docs: Path) -> str:
 
 
 def _primal(docs: Path) -> str:
-    """Primal integral of each solver in the rounds that it takes, with and without its start, beside `auto`."""
+    """Primal integral of each solver in the rounds that it takes, beside `auto`."""
     import pandas as pd
 
     rows = pd.read_parquet(sorted(docs.glob("benchmarks/*/selection.parquet"))[-1])
     rows = rows[~rows.verdict.isin(["refused", "missing"]) & (rows.time_limit == 1.0)]
     wide = rows.pivot_table(index="instance", columns="method", values="primal_integral")
-    table = [("method", "rounds", "primal integral, ms", "with the start", "`auto` there, ms")]
+    table = [("method", "rounds", "primal integral, ms", "`auto` there, ms")]
     for method in dict.fromkeys(rows.method):
         there = wide[method].dropna().index
         own, ours = wide.loc[there, method].mean(), wide.loc[there, "auto"].mean()
-        started = method.partition(":")[0] in ("cp-sat", "milp", "scip", "gurobi", "cplex")
-        values = [own, own + wide.loc[there, "local-search"].mean()] if started else [own]
-        cells = [f"**{1e3 * each:.2f}**" if each < ours else f"{1e3 * each:.2f}" for each in values]
-        table.append((f"`{method}`", str(len(there)), cells[0], cells[-1] if started else "–", f"{1e3 * ours:.2f}"))
+        cell = f"**{1e3 * own:.2f}**" if own < ours else f"{1e3 * own:.2f}"
+        table.append((f"`{method}`", str(len(there)), cell, f"{1e3 * ours:.2f}"))
     return _csv(table)
 
 

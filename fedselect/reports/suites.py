@@ -224,8 +224,8 @@ _MEANING = (
     "anything has proved. Best value: races in which the best value known was reached (to 1e-6). The primal integral "
     "and the processor seconds are means per race. All means are over the races that a method took: what a licence "
     "refuses counts neither for nor against it, and the first method's primal integral stands beside it over the same "
-    "races. External solvers get their start outside their clock. Late: solves that ended beyond the limit by more "
-    "than 10 % and by more than 0.2 s."
+    "races. Starts of external solvers count in their time. Late: solves that ended beyond the limit by more than 10 % "
+    "and by more than 0.2 s."
 )
 
 
