@@ -193,6 +193,18 @@ EXCLUSIONS = Scale(
     ),
 )
 
+#: FedGS's heuristics and the counts alone beside exact selection, in full length.
+FEDGS = Scale(
+    rounds=None,
+    splits=20,
+    seeds=1,
+    regimes=tuple(
+        replace(each, others={name: each.others[name] for name in ("local-search", "greedy", "counts alone")})
+        for each in PAPER.regimes
+        if each.paper == "FedGS"
+    ),
+)
+
 #: What is compared, by its name in a run's summary: heading and decimals. The late loss, of the last fifth of the
 #: rounds, is less noisy than the last round's.
 OUTCOMES = {
@@ -383,7 +395,7 @@ def results(setup, plan=None, measured=None):
     yield Picture(effects_figure(effects), "exact_vs_heuristic", 80)
 
 
-STUDY = Study(__doc__, QUICK, PAPER, results, plans={"exclusions": EXCLUSIONS})
+STUDY = Study(__doc__, QUICK, PAPER, results, plans={"exclusions": EXCLUSIONS, "fedgs": FEDGS})
 
 
 if __name__ == "__main__":
