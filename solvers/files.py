@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import io
 import os
+import secrets
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,9 +26,9 @@ def appearing_whole(path: Path) -> Iterator[IO[bytes]]:
         with path.open("wb") as stream:
             yield stream
         return
-    partial = path.with_name(f".{path.name}.{os.getpid()}.partial")
+    # A process id would be that of another node, too, where they share a folder; and no link can be planted here.
+    partial = path.with_name(f".{path.name}.{secrets.token_hex(8)}.partial")
     try:
-        partial.unlink(missing_ok=True)  # of a process that was killed, or a planted link
         with partial.open("xb") as stream:
             yield stream
             stream.flush()

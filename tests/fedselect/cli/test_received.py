@@ -19,7 +19,7 @@ from fedselect import plugins
 from fedselect.errors import missing_extra
 from fedselect.terminal import print_table
 from solvers import instances
-from solvers.files import own_folder, spreadsheet_csv, write_atomically
+from solvers.files import appearing_whole, own_folder, spreadsheet_csv, write_atomically
 from tests.thoroughly import few_of
 from tests.waiting import HANG
 
@@ -248,6 +248,19 @@ def test_files_replace_links_and_formulas_are_text(tmp_path):
     assert back["number"].tolist() == table["number"].tolist()
     plain = table.drop(columns="=head")
     assert spreadsheet_csv(plain) == plain.to_csv(index=False).encode()
+
+
+def test_two_writers_of_one_process_id_both_write_a_whole_file(tmp_path):
+    """As on two nodes that share a folder: neither takes the other's partial file."""
+    path = tmp_path / "index.html"
+    with appearing_whole(path) as first:
+        first.write(b"first, ")
+        with appearing_whole(path) as second:
+            second.write(b"second")
+        assert path.read_bytes() == b"second"
+        first.write(b"whole")
+    assert path.read_bytes() == b"first, whole"
+    assert [each.name for each in tmp_path.iterdir()] == ["index.html"]
 
 
 @pytest.mark.parametrize("suffix", few_of([".lp", ".mps", ".qubo", ".pb"], 1))
