@@ -15,10 +15,9 @@ from typer.main import get_command
 
 from fedselect import __version__
 from fedselect.cli import bench, catalogue, experiments, guides, instances, reports, solve, trace
-from fedselect.cli.common import Ended
+from fedselect.cli.common import Ended, warn
 from fedselect.errors import TOOLKIT_ERRORS
 from fedselect.signals import end_as_by_ctrl_c, ended_before_it_began, forget_interrupts
-from solvers.reading import without_controls
 
 __all__ = ["app", "command", "main"]
 
@@ -92,7 +91,7 @@ class _Stderr(logging.Handler):
     """Print log records as lines on the stderr of that moment."""
 
     def emit(self, record: logging.LogRecord) -> None:
-        print(f"fedselect: {without_controls(record.getMessage())}", file=sys.stderr)
+        warn(record.getMessage())
 
 
 def _say_what_is_done() -> None:
@@ -143,7 +142,7 @@ def main() -> None:
 
 
 def _refused(sentence: str) -> SystemExit:
-    print(f"fedselect: {without_controls(sentence)}", file=sys.stderr)
+    warn(sentence)
     return SystemExit(2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -107,6 +108,11 @@ def key_values(texts: Sequence[str], functions: Iterable[Callable[..., Any]] = (
             if kind is not None and not matches(options[key.strip()], kind) and matches(value, kind):
                 options[key.strip()] = value
     return options
+
+
+def warn(sentence: str) -> None:
+    """Print a sentence on stderr, apart from what a command finds."""
+    print(f"fedselect: {without_controls(sentence)}", file=sys.stderr)
 
 
 def say(text: str) -> None:

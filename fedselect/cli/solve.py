@@ -27,10 +27,11 @@ from fedselect.cli.common import (
     key_values,
     say,
     text,
+    warn,
     writing,
 )
 from fedselect.cli.problems import Costs, Instances, Size, Weight, complete_method, matched, problem_of
-from fedselect.errors import ConfigError
+from fedselect.errors import TOOLKIT_ERRORS, ConfigError
 from fedselect.plugins import load_plugins
 from fedselect.terminal import print_table, progress_bar
 from solvers import (
@@ -148,8 +149,8 @@ def solve(
     Exit codes: 0 a decision was found (with --require-proof: and proved optimal); 2 bad input; 3 the problem is proved
     infeasible; 4 not proved, and --require-proof was given, or --require-certificate and the certificate proves less;
     5 nothing was found; 130 interrupted, with what was found so far printed. With --target: 0 a decision is as good; 3
-    proved that none is; 4 not decided. Of several instances, the largest of their codes, but 2 where one cannot be
-    read.
+    proved that none is; 4 not decided. Of several instances, the largest of their codes: one that cannot be read is
+    refused, and the others are solved.
     """
     if load:
         load_plugins(load)
@@ -176,10 +177,10 @@ def solve(
         for name in names:
             try:
                 problem, known = problem_of(name, size, costs, weight)
-            except Contradiction as error:
-                records.append(_refused_record(name, method, error))
+            except TOOLKIT_ERRORS as error:
+                records.append(_refused_record(name, method, error, several))
                 whole.append(records[-1])
-                code = max(code, 3)
+                code = max(code, 2 if records[-1]["status"] == "refused" else 3)
                 continue
             options = key_values(option, [each.function for each in methods(problem) if each.name == method])
             solution = _solved(problem, method, log, **given, **options)
@@ -196,7 +197,7 @@ def solve(
             code = max(code, _exit_code(solution, require_proof), _certificate_code(solution, require_certificate))
             if solution.stopped == "interrupted":
                 break
-    finally:  # an instance that cannot be read takes nothing from those before it
+    finally:  # an error takes nothing from the instances before it
         if records:
             _print_records(records, whole, several, out, format)
     if code:
@@ -341,8 +342,16 @@ def _record(instance: str, solution: Solution, known: InstanceInfo | None) -> di
     return found
 
 
-def _refused_record(instance: str, method: str, error: Contradiction) -> dict[str, Any]:
-    """Return the record of a file whose constraints contradict each other, which no method needs to prove."""
+def _refused_record(instance: str, method: str, error: Exception, several: bool) -> dict[str, Any]:
+    """Return the record of a file whose constraints contradict each other, which no method needs to prove.
+
+    Or of one that is not accepted, which is raised where it is the only one.
+    """
+    if not isinstance(error, Contradiction):
+        if not several:
+            raise error
+        warn(str(error))
+        return {"instance": instance, "method": method, "status": "refused", "message": str(error)}
     try:
         why = conflict(error, _CONFLICT_SECONDS)
     except SolversError:

@@ -78,6 +78,31 @@ def test_what_stood_before_a_bad_file_is_printed(folder, call):
 
 
 @pytest.mark.parametrize(
+    ("others", "options", "expected"),
+    [
+        (["a1.txt"], [], 2),
+        (["never.lp", "a1.txt"], [], 3),
+        (["a1.txt"], ["--require-proof"], 4),
+        (["never.lp", "a1.txt"], ["--require-proof"], 4),
+    ],
+)
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_bad_file_hides_no_exit_code_of_the_others(folder, call, others, options, expected, is_first):
+    Path("bad.txt").write_text("not one\n")
+    rows = " c: x1 + x2 = 2\n d: x1 = 0"
+    Path("never.lp").write_text(f"Minimize\n obj: x1 + x2\nSubject To\n{rows}\nBinary\n x1 x2\nEnd\n")
+    names = ["bad.txt", *others] if is_first else [*others, "bad.txt"]
+    code, printed, error = call("solve", *names, "--method", "greedy", *options, "--format", "json")
+    assert code == expected
+    assert error.count("\n") == 1
+    assert "bad.txt is not an MDPLIB file" in error
+    found = json.loads(printed)
+    assert [entry["instance"] for entry in found] == names
+    statuses = {"bad.txt": "refused", "never.lp": "infeasible", "a1.txt": "feasible"}
+    assert [entry["status"] for entry in found] == [statuses[name] for name in names]
+
+
+@pytest.mark.parametrize(
     ("arguments", "sentence"),
     [
         (["points.npy"], "points.npy does not say how many to choose: give --size"),
