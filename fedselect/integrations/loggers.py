@@ -13,6 +13,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import TemporaryFile
 from typing import Any
 
 from fedselect.errors import ConfigError, MissingExtraError
@@ -32,6 +33,16 @@ def _needed(package: str, extra: str) -> Iterator[None]:
         yield
     except ImportError as error:
         raise MissingExtraError(f"{package} is not installed: {how_to_install(extra)}") from error
+
+
+@contextmanager
+def _writing(name: str, place: str | Path) -> Iterator[None]:
+    """Make a logger's folder, and say so where it, or what is written to it inside the block, cannot be."""
+    try:
+        Path(place).mkdir(parents=True, exist_ok=True)
+        yield
+    except OSError as error:
+        raise ConfigError(f"logger {name!r} cannot write to {str(place)!r}: {error.strerror or error}") from None
 
 
 def numbers_of(record: Mapping[str, Any]) -> dict[str, float]:
@@ -61,7 +72,8 @@ class TensorBoardLogger(Logger):
     def __init__(self, folder: str | Path, config: Mapping[str, Any] | None = None, name: str | None = None) -> None:
         with _needed("TensorBoard", "fl,tensorboard"):
             from torch.utils.tensorboard import SummaryWriter
-        self._writer = SummaryWriter(str(folder))
+        with _writing("tensorboard", folder):
+            self._writer = SummaryWriter(str(folder))
         if config is not None:
             self._writer.add_text("configuration", "\n".join(f"    {key}: {value}" for key, value in config.items()))
 
@@ -83,10 +95,10 @@ class WandbLogger(Logger):
     ) -> None:
         with _needed("Weights & Biases", "wandb"):
             import wandb
-        Path(folder).mkdir(parents=True, exist_ok=True)
         options = {"project": "fedselect", "mode": "offline"} | options
         settings = wandb.Settings(silent=True, console="off")
-        self._run = wandb.init(dir=str(folder), name=name, config=dict(config or {}), settings=settings, **options)
+        with _writing("wandb", folder):
+            self._run = wandb.init(dir=str(folder), name=name, config=dict(config or {}), settings=settings, **options)
 
     def log(self, numbers: Mapping[str, float], step: int) -> None:
         """Log the numbers of the round ``step``."""
@@ -157,7 +169,7 @@ def open_logger(text: str, folder: Path, tables: Mapping[str, Mapping[str, Any]]
     Raises
     ------
     ConfigError
-        When there is no such logger, or MLflow cannot use the place.
+        When there is no such logger, or it cannot write to the place.
     MissingExtraError
         When its package is not installed.
     """
@@ -186,10 +198,8 @@ def check_loggers(texts: Iterable[str]) -> None:
         if name == "mlflow" and where:
             MlflowLogger.home(where)
         elif where:
-            try:
-                Path(where).mkdir(parents=True, exist_ok=True)
-            except OSError as error:
-                raise ConfigError(f"logger {name!r} cannot write to {where!r}: {error.strerror}") from None
+            with _writing(name, where), TemporaryFile(dir=where):  # a folder that is there may refuse files
+                pass
 
 
 def _named(text: str) -> tuple[str, str]:

@@ -6,6 +6,7 @@ import json
 import struct
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -13,7 +14,7 @@ pytest.importorskip("torch")
 
 from fedselect.errors import ConfigError, MissingExtraError
 from fedselect.experiments import Choice, Experiment, read_records, run
-from fedselect.integrations.loggers import LOGGERS, numbers_of, open_logger
+from fedselect.integrations.loggers import LOGGERS, check_loggers, numbers_of, open_logger
 from tests.waiting import HANG
 
 EXPERIMENT = Experiment(
@@ -110,3 +111,19 @@ def test_a_store_that_is_none(tmp_path):
     (tmp_path / "file").write_text("no store")
     with pytest.raises(ConfigError, match=r"MLflow cannot use .*file as its store"):
         open_logger(f"mlflow={tmp_path / 'file'}", tmp_path, {})
+
+
+@pytest.mark.parametrize("name", ["tensorboard", "wandb"])
+@pytest.mark.parametrize("place", ["file", "file/below", "/proc"])
+def test_a_place_that_cannot_be_written(tmp_path, monkeypatch, name, place):
+    """A file, what is below one, and a folder that takes no file: before the run, and where only the API is used."""
+    pytest.importorskip(name, reason=f"{name} is not installed")
+    if place == "/proc" and not Path(place).is_dir():
+        pytest.skip("there is no /proc")
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "file").write_text("no folder")
+    with pytest.raises(ConfigError, match=rf"logger '{name}' cannot write to '{place}': "):
+        check_loggers([f"{name}={place}"])
+    if name == "tensorboard":
+        with pytest.raises(ConfigError, match=rf"logger 'tensorboard' cannot write to '{place}.*': "):
+            open_logger(f"tensorboard={place}", tmp_path, {}, several=place == "/proc")
