@@ -6,6 +6,7 @@ import logging
 import tomllib
 from contextlib import suppress
 from functools import lru_cache, partial
+from importlib.util import decode_source
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from fedselect.experiments.config import Experiment
 from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.running import build
 from fedselect.integrations.flower.client import DroppedOut, Update, client_app
+from fedselect.integrations.flower.messages import partition_of
 from fedselect.integrations.flower.strategy import SelectorStrategy
 from fedselect.options import seen_from
 from fedselect.plugins import load_plugins
@@ -120,10 +122,7 @@ def experiment_client_app(experiment: Experiment) -> ClientApp:
 
 
 def _client(config: str, context: Context) -> _ExperimentClient:
-    client = context.node_config.get("partition-id")
-    if not isinstance(client, int):
-        raise ConfigError(f"this node's configuration must say which client it is (partition-id=3); got {client!r}")
-    return _ExperimentClient(config, client)
+    return _ExperimentClient(config, partition_of(context))
 
 
 class _ClientContext:
@@ -228,7 +227,8 @@ def export_app(experiment: Experiment, folder: str | Path) -> Path:
     Raises
     ------
     ConfigError
-        When the folder holds something already, or cannot be written, or two scripts have one name.
+        When the folder holds something already, or cannot be written, two scripts have one name, or one cannot be
+        decoded.
     """
     folder = Path(folder)
     project = {
@@ -260,19 +260,30 @@ def export_app(experiment: Experiment, folder: str | Path) -> Path:
     tables = experiment.tables(partial(seen_from, Path(folder) / "federation"))
     if experiment.load:  # beside the configuration, on whatever machine
         tables["experiment"]["load"] = [Path(s).name if s.endswith(".py") else s for s in experiment.load]
-    files = {
+    texts = {
         "pyproject.toml": tomli_w.dumps(project),
         "federation/__init__.py": "",
         "federation/app.py": _APP,
         "federation/config.toml": tomli_w.dumps(tables),
     }
+    files = {name: text.encode() for name, text in texts.items()}
     try:
         if folder.exists() and any(folder.iterdir()):
             raise ConfigError(f"{folder} is not empty; a Flower app is written into a directory of its own")
+        files |= {f"federation/{name}": _script(path) for name, path in scripts.items()}
         (folder / "federation").mkdir(parents=True)
-        files |= {f"federation/{name}": path.read_text(encoding="utf-8") for name, path in scripts.items()}
-        for name, text in files.items():
-            (folder / name).write_text(text, encoding="utf-8")
+        for name, data in files.items():
+            (folder / name).write_bytes(data)
     except OSError as error:
         raise ConfigError(f"cannot write the Flower app {folder}: {error}") from error
     return folder
+
+
+def _script(path: Path) -> bytes:
+    """Return a script as it is; raise `ConfigError` where Python could not read it."""
+    data = path.read_bytes()
+    try:
+        decode_source(data)
+    except (SyntaxError, ValueError) as error:
+        raise ConfigError(f"{path} is not in UTF-8, nor in an encoding that its first lines name: {error}") from error
+    return data

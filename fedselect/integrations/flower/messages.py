@@ -25,8 +25,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 import numpy as np
-from flwr.app import Array, ArrayRecord, ConfigRecord, Error, Message, MetricRecord, RecordDict
+from flwr.app import Array, ArrayRecord, ConfigRecord, Context, Error, Message, MetricRecord, RecordDict
 from numpy.typing import NDArray
+
+from fedselect.errors import ConfigError
 
 #: Characters of a reason that are kept.
 _LONGEST = 500
@@ -112,6 +114,19 @@ def read_task(message: Message) -> tuple[NDArray[np.float32], int]:
 def read_part(message: Message) -> str:
     """Read which samples a loss is asked of: ``"training"`` or ``"validation"``."""
     return str(message.content["config"].get("part", "training"))
+
+
+def partition_of(context: Context) -> int:
+    """Return the client that a node's configuration says it is; raise `ConfigError` where it says none."""
+    given = context.node_config.get("partition-id")
+    if isinstance(given, float) and given.is_integer():
+        given = int(given)
+    if not re.fullmatch(r"\d{1,18}", str(given), re.ASCII):
+        raise ConfigError(
+            f"this node's configuration must say which client it is, as a whole number from 0 (partition-id=3); got "
+            f"{given!r:.80}"
+        )
+    return int(given)
 
 
 def read_identity(reply: Message, n_clients: int) -> int:

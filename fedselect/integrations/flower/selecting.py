@@ -18,7 +18,7 @@ from fedselect.availability.dropout import no_dropout
 from fedselect.availability.independent import Independent
 from fedselect.errors import ConfigError
 from fedselect.integrations.flower.ending import Ending
-from fedselect.integrations.flower.messages import DROPPED_OUT, LOST, Refused, reason_of
+from fedselect.integrations.flower.messages import DROPPED_OUT, LOST, Refused, partition_of, reason_of
 from fedselect.integrations.flower.roster import Roster
 from fedselect.options import check_choice, check_number
 from fedselect.rounds.engine import conclude, decide
@@ -37,11 +37,16 @@ def say_partition(message: Message, context: Context, call_next: Callable[[Messa
     """Add the ``partition-id`` of the node's configuration, where it has one, to answers' metrics: a mod of Flower.
 
     ``ClientApp(mods=[say_partition])`` says `select_with` which client a node is.
+
+    Raises
+    ------
+    ConfigError
+        When the ``partition-id`` is no whole number from 0.
     """
     reply = call_next(message, context)
     if not reply.has_error() and IDENTITY in context.node_config:
         for metrics in reply.content.metric_records.values():
-            metrics[IDENTITY] = int(context.node_config[IDENTITY])
+            metrics[IDENTITY] = partition_of(context)
     return reply
 
 

@@ -58,6 +58,18 @@ def test_a_folder_that_cannot_be_written_is_a_sentence(tmp_path):
         export_app(Experiment.from_tables(TABLES), tmp_path / "file" / "app")
 
 
+def test_scripts_travel_in_their_own_encoding_and_one_that_cannot_be_decoded_is_a_sentence(tmp_path):
+    script, text = tmp_path / "parts.py", "# coding: latin-1\nNAME = 'M\xe4dchen'\n"
+    script.write_bytes(text.encode("latin-1"))
+    experiment = Experiment.from_tables(TABLES | {"experiment": TABLES["experiment"] | {"load": [str(script)]}})
+    folder = export_app(experiment, tmp_path / "app")
+    assert (folder / "federation" / "parts.py").read_bytes() == script.read_bytes()
+    script.write_bytes(text.splitlines()[1].encode("latin-1"))
+    with pytest.raises(ConfigError, match=r"parts\.py is not in UTF-8, nor in an encoding that its first"):
+        export_app(experiment, tmp_path / "other")
+    assert not (tmp_path / "other").exists()
+
+
 def fedselect(*arguments):
     paths = os.pathsep.join(str(Path(part).resolve()) for part in sys.path if part)
     command = [sys.executable, "-m", "fedselect", *map(str, arguments)]

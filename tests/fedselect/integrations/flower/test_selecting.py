@@ -9,6 +9,7 @@ import shutil
 import subprocess
 import sys
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -262,6 +263,15 @@ def test_an_answer_that_cannot_be_averaged_is_one_clients_failure(kind, caplog):
     assert selector.told[0].outcomes[[2, 4]].tolist() == [Outcome.FAILED, Outcome.RETURNED]
     assert "client 2 failed: its" in caplog.text
     assert strategy.history.returns.tolist() == [0, 0, 0, 0, 1, 0]
+
+
+@pytest.mark.parametrize("given", ["third", -1, 2.5, True, "", "9" * 20])
+def test_a_partition_that_is_no_number_is_a_sentence(given):
+    context = SimpleNamespace(node_config={"partition-id": given})
+    content = RecordDict({"metrics": MetricRecord({"loss": 1.0})})
+    reply = SimpleNamespace(has_error=lambda: False, content=content)
+    with pytest.raises(ConfigError, match=r"must say which client it is, as a whole number from 0.*; got "):
+        say_partition(reply, context, lambda message, context: message)
 
 
 def test_clients_that_say_nothing_are_numbered_where_that_is_asked_for():
