@@ -22,7 +22,7 @@ from fedselect.experiments.folder import RunFolder
 from fedselect.experiments.reading import read_records, read_summary
 from fedselect.experiments.running import RunCallbacks, run_all
 from fedselect.measures import known_run_measures, round_table, rounds_to, seconds_to
-from fedselect.options import parsed
+from fedselect.options import check_number, parsed
 from fedselect.selectors import SELECTORS
 from fedselect.statistics import half_width
 from solvers.files import write_atomically
@@ -385,8 +385,19 @@ def median_time(times: ArrayLike, level: float = 0.95) -> MedianTime:
         Seconds of each run; NaN or infinite where the target was not reached.
     level : float
         Coverage that is wanted.
+
+    Raises
+    ------
+    ConfigError
+        When there is no time, one is no number, or the level no probability.
     """
-    values = np.asarray(times, dtype=np.float64)
+    check_number("level", level, 0, 1)
+    try:
+        values = np.asarray(times, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
+        raise ConfigError(f"times must be numbers of seconds: {error}") from None
+    if values.ndim != 1 or not values.size:
+        raise ConfigError(f"times must be one number of seconds for each run, and at least one; got {times!r:.80}")
     values = np.sort(np.where(np.isnan(values), math.inf, values))
     n, k = values.size, 1
     while k + 1 <= (n + 1) // 2 and _coverage(n, k + 1) >= level:

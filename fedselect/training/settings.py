@@ -19,7 +19,7 @@ from fedselect.training.corruption import CORRUPTIONS
 from fedselect.training.losses import LOSSES, METRICS, names_in
 from fedselect.training.models import MODELS
 from fedselect.training.server_rules import SERVER_RULES
-from solvers.options import check_keywords, did_you_mean
+from solvers.options import check_keywords, did_you_mean, matches
 
 if TYPE_CHECKING:
     import torch
@@ -245,7 +245,7 @@ class TrainingSettings:
                 "training: memory_format 'channels_last' is for clients that train one by one; batching "
                 "must not be 'always'"
             )
-        if not re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device):
+        if not (isinstance(self.device, str) and re.fullmatch(r"auto|cpu|cuda(:\d+)?", self.device)):
             raise ConfigError(f"training: device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got {self.device!r}")
         if self.loss != "auto":
             LOSSES.check(self.loss, {})
@@ -259,8 +259,8 @@ class TrainingSettings:
         for name in _COUNTS:
             if getattr(self, name) is not None:
                 check_count(f"training: {name}", getattr(self, name))
-        if not self.update_limit > 0:
-            raise ConfigError(f"training: update_limit must be positive (inf for none); got {self.update_limit}")
+        if not (matches(self.update_limit, float) and self.update_limit > 0):
+            raise ConfigError(f"training: update_limit must be positive (inf for none); got {self.update_limit!r:.80}")
         if self.update_limit < math.inf:
             check_size("training: update_limit", self.update_limit)
         for epochs in self.epoch_choices:

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -19,6 +19,7 @@ from solvers.dispersion.relaxations.semidefinite import OuterApproximation
 from solvers.dispersion.relaxations.slice_form import ScaledProblem
 from solvers.errors import InvalidOption, InvalidProblem
 from solvers.feasible_set import Row
+from solvers.options import AtLeast
 from solvers.run import Run
 
 #: Share of the scale by which bounds are widened. The solvers are asked for 1e-9 in feasibility, reduced costs and
@@ -112,7 +113,7 @@ def gurobi(
     *,
     formulation: Formulation = "nonconvex",
     threads: int = 0,
-    mip_gap: float = 0.0,
+    mip_gap: Annotated[float, AtLeast(0)] = 0.0,
 ) -> None:
     """Gurobi on the quadratic model (its free licence takes up to 200 clients).
 
@@ -124,7 +125,7 @@ def gurobi(
     threads : int
         Gurobi's Threads.
     mip_gap : float
-        Gurobi's MIPGap. What it leaves open is missing from the proof.
+        Gurobi's MIPGap, 0 or more. What it leaves open is missing from the proof.
 
     Raises
     ------

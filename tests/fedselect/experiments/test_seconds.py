@@ -118,6 +118,20 @@ def test_time_to_a_target_is_that_of_the_first_round_that_reaches_it():
     assert (far.median, far.reached, str(far)) == (math.inf, 0, "not reached [not reached, not reached], 0 of 2")
 
 
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        (([],), r"times must be one number of seconds for each run, and at least one; got \[\]"),
+        ((3.0,), "and at least one; got 3.0"),
+        ((["soon"],), "times must be numbers of seconds: could not convert"),
+        (([1.0], 95), r"level must lie in \[0, 1\]; got 95"),
+    ],
+)
+def test_what_has_no_median_time_is_a_sentence(arguments, sentence):
+    with pytest.raises(ConfigError, match=sentence):
+        median_time(*arguments)
+
+
 def test_the_interval_of_a_median_needs_no_distribution_and_takes_censored_times():
     five = median_time([3.0, 1.0, math.nan, 2.0, math.inf])
     assert (five.median, five.low, five.high, five.reached) == (3.0, 1.0, math.inf, 3)

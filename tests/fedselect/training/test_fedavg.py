@@ -200,6 +200,9 @@ def test_learning_happens(federation):
         ({"batch_size": 2.5}, "batch_size must be a positive integer; got 2.5"),
         ({"local_epochs": 1.5}, "local_epochs must be a positive integer; got 1.5"),
         ({"device": "tpu"}, "device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got 'tpu'"),
+        ({"device": None}, "device must be 'auto', 'cpu', 'cuda' or 'cuda:1', say; got None"),
+        ({"update_limit": "x"}, r"update_limit must be positive \(inf for none\); got 'x'"),
+        ({"update_limit": None}, r"update_limit must be positive \(inf for none\); got None"),
         ({"model": "transformer"}, "there is no model 'transformer'"),
     ],
 )

@@ -7,7 +7,7 @@ from functools import cache
 import numpy as np
 import pytest
 
-from solvers import InvalidOption, solve
+from solvers import InvalidOption, methods, solve
 from solvers.dispersion import DispersionProblem
 from tests.solvers.dispersion.cases import euclidean_problem, random_problem, uniform_problem
 
@@ -58,6 +58,12 @@ def test_options_are_checked(method):
     pytest.importorskip({"milp": "scipy", "gurobi": "gurobipy", "scip": "pyscipopt"}[method])
     with pytest.raises(InvalidOption, match="formulation"):
         solve(uniform_problem(8, 3), method, formulation="magic")
+
+
+def test_a_gap_below_0_is_refused_without_gurobi_too():
+    (gurobi,) = (each for each in methods(DispersionProblem) if each.name == "gurobi")
+    with pytest.raises(InvalidOption, match=r"option 'mip_gap' must be a number, at least 0; got -0\.1"):
+        gurobi.check({"mip_gap": -0.1})
 
 
 @pytest.mark.parametrize(("method", "options", "package"), BACKENDS)
