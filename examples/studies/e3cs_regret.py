@@ -109,16 +109,22 @@ def regret_grid(setup):
     }
 
 
-def regrets(setup):
-    """Compute the regret beside its bound, means over seeds; η = 0.5 and η*."""
-    rows, scale = [], setup.scale
+def played_rows(setup):
+    """Play every run of the regret: one row per k, scheme, name of η, draw and seed."""
     parts = setup.parts("regret", played, regret_grid(setup))
+    labels = ("k", "scheme", "η", "draw", "seed")
+    return pd.concat([part.assign(**dict(zip(labels, key, strict=True))) for key, part in parts.items()])
+
+
+def regrets(runs, scale):
+    """Compute the regret beside its bound, means over seeds; η = 0.5 and η*."""
+    rows, of_cell = [], runs.groupby(["k", "scheme", "η", "draw"])
     for (size, scheme, name), rate, sigma in cells(scale):
         bound = regret_bound(CLIENTS, size, sigma, rate)
         rest = np.maximum(size - CLIENTS * sigma, 0.0)
         proved = bool((rate * rest <= CLIENTS * sigma * (1 + 1e-12))[rest > 0].all())
         for draw in scale.draws:
-            found = pd.concat(parts[size, scheme, name, draw, seed] for seed in range(scale.seeds))
+            found = of_cell.get_group((size, scheme, name, draw))
             row = {"k": size, "scheme": scheme, "draw": draw, "η": f"{name} ({rate:.3f})"}
             row |= {"regret": found["regret"].mean(), "largest": found["regret"].max(), "bound": bound}
             row |= {"regret / bound": found["regret"].mean() / bound}
@@ -163,7 +169,9 @@ def results(setup):
     """Yield regret, training and the figure."""
     experiment(setup.dataset, setup.root, "iid").federation()  # missing files are noticed now, not later
     title = f"Regret in {setup.scale.rounds} rounds, in effective participations, beside Theorem 1's bound"
-    yield Table(regrets(setup), title, "regret")
+    played_runs = played_rows(setup)
+    yield Table(regrets(played_runs, setup.scale), title, "regret")
+    yield Rows(played_runs, "played")
     labels, share = ("partition", "k", "scheme", "draw", "seed"), setup.scale.training_share
     trained = setup.runs("training", labels, training_grid(setup), measures)
     yield Rows(trained, "runs")

@@ -34,7 +34,7 @@ def test_regret_is_within_the_bound_where_the_theorem_holds(tmp_path, monkeypatc
     monkeypatch.setattr(study, "SIZES", (20,))
     monkeypatch.setattr(study, "QUOTAS", {"E3CS-0": 0.0, "E3CS-0.5": 0.5, "E3CS-0.8": 0.8})
     scale = study.Scale(rounds=120, seeds=1, draws=("madow",), training_share=0.01, training_seeds=1)
-    table = study.regrets(Setup(scale, "digits", tmp_path, tmp_path))
+    table = study.regrets(study.played_rows(Setup(scale, "digits", tmp_path, tmp_path)), scale)
     assert len(table) == 2 * len(study.QUOTAS)
     holds = table[table["theorem holds"] == "yes"]
     assert set(holds["scheme"]) >= {"E3CS-0.5", "E3CS-0.8"}
@@ -74,4 +74,6 @@ def test_a_small_study(tmp_path, monkeypatch, capsys):
     )
     assert trained["seeds"].eq(1).all()
     assert len(pd.read_csv(out / "regret.csv")) == 3 * 2 * 2
+    assert len(pd.read_parquet(out / "played.parquet")) == 3 * 2 * 2
+    assert len(pd.read_parquet(out / "runs.parquet")) == trained["seeds"].sum()
     assert "4 rounds, a share of 0.01 of the full plan's" in " ".join(capsys.readouterr().out.split())
