@@ -18,6 +18,7 @@ import coverage_gs
 import e3cs
 import exact_vs_heuristic
 import fedau
+import fedgs
 import frontier
 import graph_worth
 import objective_on_the_graph
@@ -168,6 +169,40 @@ def test_ca_fed(label, readings):
         apart = average["CA-Fed"] - average["Unbiased"]
         found = cells.loc[("time average, logged rounds - Unbiased's", reading, "CA-Fed")]
         assert (apart.mean(), apart.std()) == pytest.approx((found["ours"], found["deviation"]), rel=DIGITS)
+
+
+#: Tables of FedGS: rows, what names a cell, the value, and how many runs the paper's number is a mean of.
+FEDGS = {
+    "Table 2": ("fedgs_runs", ["mode", "method"], "best_loss", 3),
+    "Table 3": ("fedgs_edges", ["split", "rate", "method", "score"], "value", 1),
+}
+
+
+@pytest.mark.parametrize("title", FEDGS)
+def test_fedgs(title):
+    """Mean and deviation over seeds, and how probable such a distance from the paper's number is."""
+    file, cell, value, runs = FEDGS[title]
+    rows, table = read(file), read_table("fedgs_results").query("table == @title").astype({"rate": str})
+    values = rows[rows["m"] == 6] if title == "Table 2" else rows
+    values = values.groupby(cell)[value]
+    assert len(values) == len(table)
+    for row in table.to_dict("records"):
+        of_seeds = values.get_group(tuple(row[name] for name in cell))
+        assert len(of_seeds) == row["seeds"] == 3
+        assert (of_seeds.mean(), of_seeds.std()) == pytest.approx((row["ours"], row["deviation"]), rel=DIGITS)
+        if row["paper"] > 0 and of_seeds.std() > 0:
+            apart = abs(of_seeds.mean() - row["paper"]) / (of_seeds.std() * np.sqrt(1 / 3 + 1 / runs))
+            assert 2 * stats.t.sf(apart, 2) == pytest.approx(row["p"], rel=DIGITS)
+
+
+def test_fedgs_text():
+    """What is said of Table 2 follows from the rows."""
+    runs, paper = read("fedgs_runs"), fedgs.published("synthetic")
+    modes, tables, fits = ("IDL", "LN", "SLN", "LDF", "MDF"), fedgs.variants(runs, paper), fedgs.readings(runs, paper)
+    same(fedgs.claims(tables, modes), "fedgs_claims.csv")
+    same(fedgs.ratios(tables, modes), "fedgs_ratios.csv")
+    same(fits, "fedgs_readings.csv")
+    same(fedgs.held_out(fits), "fedgs_held_out.csv")
 
 
 def test_fedau():
