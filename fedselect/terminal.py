@@ -42,7 +42,8 @@ def print_table(
         Headings, and cells as they are to be read.
     less_needed : sequence of str
         Headings of columns that are left out, in this order, until the rest fits; they are named below the table.
-        What still does not fit is folded. Narrow columns are not folded, and are cut where even they find no room.
+        What still does not fit is folded: wide columns first, and the narrow ones where even they find no room. Nothing
+        is cut: with less room than one letter a column the table is wider than the terminal.
     caption : str
         Printed below.
     title : str, optional
@@ -58,9 +59,12 @@ def print_table(
             break
         del widths[name]
         dropped.append(name)
+    least, borders = sum(width if width <= _NEVER_FOLDED else 1 for width in widths.values()), 3 * len(widths) + 1
+    is_whole = least + borders <= console.width
+    console = Console(width=max(console.width, len(widths) + borders))
     table = Table(title=title, title_justify="left")
     for name, width in widths.items():
-        table.add_column(without_controls(name), no_wrap=width <= _NEVER_FOLDED, overflow="fold")
+        table.add_column(without_controls(name), no_wrap=is_whole and width <= _NEVER_FOLDED, overflow="fold")
     for row in rows:
         table.add_row(
             *(Text(without_controls(cell)) for name, cell in zip(head, row, strict=True) if name not in dropped)

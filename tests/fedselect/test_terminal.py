@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from fedselect import terminal
-from fedselect.terminal import Pace, progress_bar
+from fedselect.terminal import Pace, print_table, progress_bar
 
 
 def test_a_pace_does_not_count_what_was_done_before():
@@ -50,3 +50,14 @@ def test_what_is_done_at_once_has_no_pace(total):
     pace = Pace()
     pace.count(total, 5.0)
     assert str(pace) == ""
+
+
+@pytest.mark.parametrize("columns", [1, 12, 16, 21, 30, 44, 60, 200])
+def test_no_table_is_too_narrow_for_its_digits(monkeypatch, capsys, columns):
+    """Each cell's characters come in order, line by line, whatever the width."""
+    monkeypatch.setenv("COLUMNS", str(columns))
+    head = ("instance", "objective", "bound", "seconds", "gap")
+    row = ("fedgs-digits-n30-r0", "123.456789", "12345.678901", "0.12345678", "1e-05")
+    print_table(head, [row])
+    lines = [line.split("│")[1:-1] for line in capsys.readouterr().out.splitlines() if line.startswith("│")]
+    assert tuple("".join(cell.strip() for cell in cells) for cells in zip(*lines, strict=True)) == row
