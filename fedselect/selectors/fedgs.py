@@ -36,6 +36,7 @@ from fedselect.selectors.geometry import (
     Points,
     Scale,
     adjacency,
+    check_geometry,
     described,
     oracle_features,
     without_matrix,
@@ -463,11 +464,16 @@ def fedgs(
 
     Beyond some ten thousand clients there is no room for a graph. ``geometry="points"`` takes labels or parameters, or
     the rows of a ``points_file``, as points, at the ``metric``'s distances (Hellinger's for labels); ``"kinds"`` finds
-    the clients whose rows are equal and makes the 3DG over their kinds, or takes the ``metric`` between them.
+    the clients whose rows are equal and makes the 3DG over their kinds, or takes the ``metric`` between them. Options
+    that a geometry has no use for are refused: what makes a graph for points, say.
 
     ``constraints`` is a table of side constraints (`fedselect.selectors.constraints.constraints_of`), which may speak
     of the columns of a ``clients_file``.
     """
+    given = {"metric": metric, "points_file": points_file, "noise": noise or None, "fraction_bits": fraction_bits}
+    given |= {"warmup": warmup, "distances_file": distances_file, "epsilon": epsilon}
+    given |= {"graph": None if graph == "reference" else graph}
+    check_geometry(geometry, {name: value for name, value in given.items() if value is not None})
     said = outweighed(alpha, scale, scenario.n_clients, scenario.size, scenario.rounds)
     if said is not None and said not in _said:
         _said.add(said)

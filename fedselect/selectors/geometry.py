@@ -143,6 +143,24 @@ class Kinds(ClientDistances):
         return cls(problem.geometry.distances(np.arange(first.size)), kinds)
 
 
+#: Options of ``fedgs`` that a geometry has no use for; kinds at a metric have none for the graph's either.
+_UNUSED = {
+    "graph": ("metric", "points_file"),
+    "points": ("noise", "fraction_bits", "warmup", "distances_file", "graph", "epsilon"),
+    "kinds": ("noise", "fraction_bits", "warmup", "distances_file"),
+}
+
+
+def check_geometry(geometry: str, given: Mapping[str, Any]) -> None:
+    """Raise `ConfigError` where the geometry is unknown, or has no use for one of the options of ``fedgs`` given."""
+    check_choice("selector 'fedgs': geometry", geometry, "graph", "points", "kinds")
+    with_metric = geometry == "kinds" and "metric" in given
+    unused = (*_UNUSED[geometry], *(("graph", "epsilon") if with_metric else ()))
+    if found := [name for name in unused if name in given]:
+        where = f"geometry {geometry!r}{' with a metric' if with_metric else ''}"
+        raise ConfigError(f"selector 'fedgs': {where} has no use for {found[0]}; leave that out")
+
+
 def without_matrix(
     scenario: Scenario,
     geometry: str,
@@ -153,7 +171,6 @@ def without_matrix(
     epsilon: float | None,
 ) -> Points | Kinds:
     """Return the geometry ``"points"`` or ``"kinds"`` of a scenario's clients, by the options of selector ``fedgs``."""
-    check_choice("selector 'fedgs': geometry", geometry, "graph", "points", "kinds")
     if points_file is not None:
         try:
             rows = read_points(points_file)

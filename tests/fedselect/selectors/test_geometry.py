@@ -109,6 +109,15 @@ def test_the_registered_selector_takes_a_geometry(tmp_path):
     for options, words in (
         ({"geometry": "sphere"}, "'points' or 'kinds'"),
         ({"geometry": "points", "features": "update"}, "labels"),
+        ({"geometry": "points", "noise": 0.1}, "geometry 'points' has no use for noise; leave that out"),
+        ({"geometry": "kinds", "warmup": 2}, "geometry 'kinds' has no use for warmup"),
+        ({"geometry": "kinds", "distances_file": "h.npy"}, "geometry 'kinds' has no use for distances_file"),
+        ({"geometry": "points", "fraction_bits": 4}, "geometry 'points' has no use for fraction_bits"),
+        ({"geometry": "points", "epsilon": 0.5}, "geometry 'points' has no use for epsilon"),
+        ({"geometry": "points", "graph": "paper"}, "geometry 'points' has no use for graph"),
+        ({"geometry": "kinds", "metric": "euclidean", "epsilon": 0.5}, "'kinds' with a metric has no use for epsilon"),
+        ({"points_file": "rows.npy"}, "geometry 'graph' has no use for points_file"),
+        ({"metric": "euclidean"}, "geometry 'graph' has no use for metric"),
         ({"geometry": "points", "points_file": str(tmp_path / "none.npy")}, "cannot read points"),
     ):
         with pytest.raises((ConfigError, DataError), match=words):
