@@ -22,7 +22,9 @@ class TiFL(SelectorBase):
     adaptive rule (Algorithm 2) gives each tier credits, one of which a selection costs, and every ``interval`` rounds,
     where the tier selected has not become better, deals probabilities anew by accuracy: the n tiers in ascending order
     of it get :math:`(n - i) / (n (n - 1) / 2)`, i = 1..n. The paper tests the model on each tier's clients; here a tier
-    is as good as the mean loss of the received model at its clients when they last trained is low.
+    is as good as the mean loss of the received model at its clients when they last trained is low. Tiers of one loss
+    share their probabilities, and those whose loss is not known yet are the worst: where nobody trains, as in
+    `fedselect.rounds.simulate`, all tiers stay equally likely.
 
     Tiers of which nobody is available are left out of the draw, as are those without credits while others have some.
 
@@ -112,6 +114,8 @@ class TiFL(SelectorBase):
             self.shares = np.ones(1) if n == 1 else np.empty(n)
             if n > 1:
                 self.shares[worst_first] = np.arange(n - 1, -1, -1) / (n * (n - 1) / 2)
+                tie = np.unique(self.losses, return_inverse=True)[1]
+                self.shares = (np.bincount(tie, self.shares) / np.bincount(tie))[tie]
         self.previous = self.losses.copy()
 
     def update(self, feedback: RoundFeedback) -> None:

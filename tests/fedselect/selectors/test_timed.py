@@ -163,6 +163,18 @@ def test_tifl_deals_tiers_and_pays_credits():
     assert selector.shares.tolist() == pytest.approx([0.0, 2 / 3, 1 / 3])  # no better: the worst served come first
 
 
+def test_tifl_deals_nothing_to_tiers_for_their_speed_alone():
+    """Rounds without losses, and tiers of which nothing is known yet, which are the worst together."""
+    selector = TiFL(2, n_tiers=3, interval=4)
+    world = Scenario(np.full(6, 10), Always(6), None, 0, None, times([5, 1, 3, 4, 2, 6]), size=2, rounds=300)
+    played = History.collect(play(selector, world, 300), 6)
+    assert selector.shares.tolist() == pytest.approx([1 / 3] * 3)
+    assert played.selections.min() > 80
+    selector.tier, selector.losses, selector.previous = 0, np.array([1.0, math.inf, math.inf]), np.full(3, 1.0)
+    selector._look()
+    assert selector.shares.tolist() == pytest.approx([0.0, 0.5, 0.5])
+
+
 def fedcs(clock, n_clients, **options):
     world = Scenario(np.full(n_clients, 10), Always(n_clients), None, 0, None, clock, size=3, rounds=5)
     return SELECTORS.build("fedcs", world, **options), world
