@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -14,7 +14,7 @@ from fedselect.errors import ConfigError
 from fedselect.experiments import Experiment, build, build_scenario, build_selector
 from fedselect.options import Registry
 from fedselect.rounds.engine import play
-from fedselect.rounds.protocol import Selection
+from fedselect.rounds.protocol import EndOfRun, Selection
 from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import availability_rates, participation_rates
 from fedselect.training.settings import one_thread
@@ -63,11 +63,14 @@ class State:
     def advance(self, round: int) -> None:
         """Play until ``round`` rounds are over."""
         while self.round < round:
-            self.round += 1
             if self.loop is not None:
-                self.loop.step(evaluate=False)
+                try:
+                    self.loop.step(evaluate=False)
+                except EndOfRun:
+                    raise _ended(self.experiment, self.round, round) from None
                 self.losses = self.loop.losses(range(self.scenario.n_clients))
                 self.least = np.minimum(self.least, self.losses)
+            self.round += 1
 
     @property
     def distance(self) -> float:
@@ -195,7 +198,8 @@ def record(
     Raises
     ------
     ConfigError
-        When a round or an option is out of range, or there was no problem to solve in one of the rounds.
+        When a round or an option is out of range, or there was no problem to solve in one of the rounds: then and
+        where the selector ends the run before one, after those before were yielded.
     """
     wanted = sorted(set(rounds))
     if not wanted or wanted[0] < 0 or wanted[-1] >= experiment.rounds:
@@ -211,12 +215,22 @@ def record(
             return
         if options:
             raise ConfigError("options are for a problem stated by name; those of a selector are its own")
+        played = 0
         for t, selection in _selections(experiment, scenario, wanted[-1] + 1, train):
+            played = t + 1
             if t in wanted:
                 if selection.solution is None:
                     why = "it solves none" if selection.clients.size else "nobody was selected"
                     raise ConfigError(f"selector {experiment.selector.name!r} has no problem in round {t}: {why}")
                 yield t, selection.solution.problem
+        if played <= wanted[-1]:
+            raise _ended(experiment, played, next(t for t in wanted if t >= played))
+
+
+def _ended(experiment: Experiment, played: int, wanted: int) -> ConfigError:
+    """Return the error of a selector that ends the run before a round that is to be recorded."""
+    name = experiment.selector.name
+    return ConfigError(f"selector {name!r} ends the run after {played} rounds, so that there is no round {wanted}")
 
 
 def _selections(
@@ -224,8 +238,9 @@ def _selections(
 ) -> Iterator[tuple[int, Selection]]:
     if train:
         loop = build(experiment, scenario)
-        for t in range(rounds):
-            yield t, loop.step(evaluate=False).selection
+        with suppress(EndOfRun):
+            for t in range(rounds):
+                yield t, loop.step(evaluate=False).selection
         return
     for played in play(build_selector(experiment.selector, scenario), scenario, rounds):
         yield played.round, played.selection

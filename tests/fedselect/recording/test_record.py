@@ -9,6 +9,7 @@ from fedselect.errors import ConfigError
 from fedselect.experiments import Choice, Experiment, build_scenario
 from fedselect.recording import record
 from fedselect.rounds.engine import simulate
+from fedselect.rounds.protocol import EndOfRun
 from fedselect.selectors import SELECTORS
 from solvers.allocation import AllocationProblem
 from solvers.capping import CappingProblem
@@ -131,3 +132,30 @@ def test_bad_requests_are_sentences(arguments, sentence):
 def test_a_selector_without_a_problem_is_a_sentence():
     with pytest.raises(ConfigError, match="'uniform' has no problem in round 2: it solves none"):
         list(record(experiment("uniform"), [2]))
+
+
+@pytest.mark.parametrize(
+    ("how", "kept"), [({}, [1]), ({"train": True}, [1]), ({"train": True, "problem": "optimization-error"}, [1, 3])]
+)
+def test_a_round_that_is_never_played_is_a_sentence(scratch_registry, how, kept):
+    """A problem of the whole federation is that at the start of its round, whether or not this is played."""
+    if how:
+        pytest.importorskip("torch")
+
+    @SELECTORS.register("ends-at-3")
+    def ends_at_3(scenario):
+        selector = SELECTORS.build("fedgs", scenario, method="local-search")
+        select = selector.select
+
+        def until(round):
+            if round.round >= 3:
+                raise EndOfRun("it is enough")
+            return select(round)
+
+        selector.select = until
+        return selector
+
+    found = []
+    with pytest.raises(ConfigError, match="'ends-at-3' ends the run after 3 rounds, so that there is no round"):
+        found.extend(t for t, _ in record(experiment("ends-at-3"), [1, 3, 5], **how))
+    assert found == kept
