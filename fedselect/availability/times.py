@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal
@@ -24,7 +25,9 @@ _THERE = frozenset({"1", "1.0", "true", "on", "online", "active", "available", "
 _AWAY = frozenset({"0", "0.0", "false", "off", "offline", "inactive", "unavailable", "discharging", "away"})
 
 
-def read_intervals(path: str | Path, *, origin: str | float | None = None, time_zone: str = "UTC") -> Recorded:
+def read_intervals(
+    path: str | Path, *, origin: str | float | None = None, time_zone: str = "UTC", ids: Sequence[str] = ()
+) -> Recorded:
     """Read intervals in which clients are there.
 
     Parameters
@@ -40,6 +43,8 @@ def read_intervals(path: str | Path, *, origin: str | float | None = None, time_
         The moment, as a time of the file, at which a run starts; the first one in the file by default.
     time_zone : str
         Zone of dates that do not say theirs, as in the IANA data base: ``"Asia/Shanghai"``.
+    ids : sequence of str, optional
+        Ids of clients that are numbered 0, 1 and so on; all others come behind them. So two files number alike.
 
     Returns
     -------
@@ -58,7 +63,7 @@ def read_intervals(path: str | Path, *, origin: str | float | None = None, time_
     rows = _table(path, data, ("client", "on", "off"))
     on, off = (_seconds(path, rows[name], time_zone) for name in ("on", "off"))
     start = _origin(path, origin, on, time_zone)
-    clients = _numbered(path, rows["client"])
+    clients = _numbered(path, rows["client"], ids)
     if (wrong := np.flatnonzero(off <= on)).size:  # said in the file's own words: a date says more than seconds
         k = wrong[0]
         raise DataError(
@@ -79,7 +84,12 @@ def read_intervals(path: str | Path, *, origin: str | float | None = None, time_
 
 
 def read_transitions(
-    path: str | Path, *, origin: str | float | None = None, time_zone: str = "UTC", end: str | float | None = None
+    path: str | Path,
+    *,
+    origin: str | float | None = None,
+    time_zone: str = "UTC",
+    end: str | float | None = None,
+    ids: Sequence[str] = (),
 ) -> Recorded:
     """Read moments at which clients come and go.
 
@@ -89,7 +99,7 @@ def read_transitions(
         As for `read_intervals`, with ``client``, ``time`` and ``state``: 1, true, on, online, active, available,
         charging, there for one that is there, 0, false, off, offline, inactive, unavailable, discharging, away for one
         that is not. The times of a client do not decrease; a state that repeats changes nothing.
-    origin, time_zone
+    origin, time_zone, ids
         As for `read_intervals`.
     end : str or float, optional
         The moment until which the last state of a client lasts; the last one in the file by default.
@@ -100,7 +110,7 @@ def read_transitions(
         When the file cannot be read, a state is unknown, or the times of a client decrease.
     """
     rows = _table(path, _load(path), ("client", "time", "state"))
-    clients, times = _numbered(path, rows["client"]), _seconds(path, rows["time"], time_zone)
+    clients, times = _numbered(path, rows["client"], ids), _seconds(path, rows["time"], time_zone)
     words = [str(state).strip().lower() for state in rows["state"]]
     if unknown := [word for word in words if word not in _THERE | _AWAY]:
         raise DataError(f"{path}: a state is one of {', '.join(sorted(_THERE | _AWAY))}; found {unknown[0]!r}")
@@ -120,7 +130,12 @@ def read_transitions(
 
 
 def read_pings(
-    path: str | Path, *, origin: str | float | None = None, time_zone: str = "UTC", timeout: float = 300.0
+    path: str | Path,
+    *,
+    origin: str | float | None = None,
+    time_zone: str = "UTC",
+    timeout: float = 300.0,
+    ids: Sequence[str] = (),
 ) -> Recorded:
     """Read pings: a client is there from each of its pings for ``timeout`` seconds.
 
@@ -128,7 +143,7 @@ def read_pings(
     ----------
     path : path-like
         As for `read_intervals`, with ``client`` and ``time``; in any order.
-    origin, time_zone
+    origin, time_zone, ids
         As for `read_intervals`.
     timeout : float
         Seconds after which a client that is silent is away.
@@ -137,11 +152,16 @@ def read_pings(
     rows = _table(path, _load(path), ("client", "time"))
     times = _seconds(path, rows["time"], time_zone)
     start = _origin(path, origin, times, time_zone)
-    return merged(_numbered(path, rows["client"]), times - start, times - start + timeout)
+    return merged(_numbered(path, rows["client"], ids), times - start, times - start + timeout)
 
 
 def read_power(
-    path: str | Path, *, origin: str | float | None = None, time_zone: str = "UTC", least: float = 0.0
+    path: str | Path,
+    *,
+    origin: str | float | None = None,
+    time_zone: str = "UTC",
+    least: float = 0.0,
+    ids: Sequence[str] = (),
 ) -> Recorded:
     """Read power over time: a client is there while its power is above a limit, as in FedZero's solar files.
 
@@ -150,7 +170,7 @@ def read_power(
     path : path-like
         ``.csv``, ``.csv.gz`` or ``.parquet``: the first column is the time, each other one a client's power from then
         until the next row. Clients are numbered in the order of the columns.
-    origin, time_zone
+    origin, time_zone, ids
         As for `read_intervals`.
     least : float
         A client is there above this power.
@@ -169,6 +189,8 @@ def read_power(
     if not np.isfinite(power).all():
         raise DataError(f"{path}: power is finite; row {int(np.argmin(np.isfinite(power).all(axis=1))) + 1} is not")
     row, who = np.nonzero(power > least)
+    if ids:
+        who = _numbered(path, names, ids)[who]
     ends = np.append(times[1:], 2 * times[-1] - times[-2])  # the last row lasts as long as the one before
     start = _origin(path, origin, times, time_zone)
     return merged(who.astype(np.int64), times[row] - start, ends[row] - start)
@@ -182,15 +204,16 @@ def read_times(
     time_zone: str = "UTC",
     timeout: float = 300.0,
     least_power: float = 0.0,
+    ids: Sequence[str] = (),
 ) -> Recorded:
     """Read a file by `read_intervals`, `read_transitions`, `read_pings` or `read_power`."""
     check_choice("kind", kind, "intervals", "transitions", "pings", "power")
     if kind == "power":
-        return read_power(path, origin=origin, time_zone=time_zone, least=least_power)
+        return read_power(path, origin=origin, time_zone=time_zone, least=least_power, ids=ids)
     if kind == "pings":
-        return read_pings(path, origin=origin, time_zone=time_zone, timeout=timeout)
+        return read_pings(path, origin=origin, time_zone=time_zone, timeout=timeout, ids=ids)
     read = read_intervals if kind == "intervals" else read_transitions
-    return read(path, origin=origin, time_zone=time_zone)
+    return read(path, origin=origin, time_zone=time_zone, ids=ids)
 
 
 @AVAILABILITY.register("seconds")
@@ -319,8 +342,15 @@ def _table(path: str | Path, rows: Any, columns: tuple[str, ...]) -> dict[str, l
     return {name: [row[name] for row in rows] for name in columns}
 
 
-def _numbered(path: str | Path, values: list[Any]) -> NDArray[np.int64]:
-    """Number clients: those of a file with whole numbers are what they are, texts in their order."""
+def _numbered(path: str | Path, values: list[Any], ids: Sequence[str]) -> NDArray[np.int64]:
+    """Number clients: those of a file with whole numbers are what they are, texts in their order.
+
+    Where ids are given, these are numbered as they come, and all others behind them.
+    """
+    if ids:
+        texts = [str(value) for value in values]
+        place = {client: number for number, client in enumerate([*ids, *sorted({*texts}.difference(ids))])}
+        return np.array([place[client] for client in texts], dtype=np.int64)
     try:
         numbers = np.array([int(value) for value in values])
         if not (numbers == np.array([float(value) for value in values])).all():

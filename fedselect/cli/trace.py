@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 import numpy as np
 import typer
@@ -16,6 +18,11 @@ from fedselect.cli.common import Format, key_values, say, text, writing
 from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice
 from fedselect.terminal import print_table
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+    from fedselect.availability.intervals import Recorded
 
 app = typer.Typer(
     help="Recorded availability or returns, in CSV and Parquet files: make, show, convert.", no_args_is_help=True
@@ -113,6 +120,11 @@ def convert(
         ),
     ] = "intervals",
     out: Annotated[Path, typer.Option(help="The file: .csv, .csv.gz or .parquet.")] = Path("converted.csv"),
+    devices: Annotated[
+        Path | None,
+        typer.Option(help="Devices of the same clients: converted too, and a client has one number in both tables."),
+    ] = None,
+    devices_out: Annotated[Path, typer.Option(help="The file of --devices.")] = Path("devices.csv"),
     origin: Annotated[
         str | None, typer.Option(help="The moment at which a run starts; the first in the file by default.")
     ] = None,
@@ -123,26 +135,30 @@ def convert(
 ) -> None:
     """Convert published traces to intervals in seconds, or FedScale's devices to a table; clients are numbered anew.
 
-    Clients that have an interval (devices: that are listed) are numbered from 0 in the order of their ids. Of pickles
+    Clients that have an interval (devices: that are listed) are numbered from 0 in the order of their ids; with
+    --devices, those that have an interval and a device, and the others are left out of both tables. Of pickles
     containers, numbers and texts are read: nothing in them runs.
     """
     import pandas as pd
 
     from fedselect.availability.times import read_times
     from fedselect.clock import read_devices
-    from fedselect.tables import write_table
+    from fedselect.tables import is_parquet, write_table
 
     if kind == "devices":
-        devices = read_devices(file)
-        table = pd.DataFrame({"client": range(len(devices))} | vars(devices))
-        facts: dict[str, Any] = {"file": str(out), "n_clients": len(devices)}
+        if devices is not None:
+            raise ConfigError("--devices is about the clients of a file of times; give that, and another --kind")
+        found = read_devices(file)
+        tables = {out: pd.DataFrame({"client": range(len(found))} | vars(found))}
+        facts: dict[str, Any] = {"file": str(out), "n_clients": len(found)}
     else:
         check_choice("kind", kind, "intervals", "transitions", "pings", "power", "devices")
-        who, on, off = read_times(
-            file, kind, origin=origin, time_zone=time_zone, timeout=timeout, least_power=least_power
+        read = partial(
+            read_times, file, kind, origin=origin, time_zone=time_zone, timeout=timeout, least_power=least_power
         )
+        (who, on, off), table, left = (read(), None, 0) if devices is None else _with_devices(file, devices, read)
         numbered = np.unique(who, return_inverse=True)[1]
-        table = pd.DataFrame({"client": numbered, "on": on, "off": off})
+        tables = {out: pd.DataFrame({"client": numbered, "on": on, "off": off})}
         facts = {
             "file": str(out),
             "n_clients": int(numbered.max(initial=-1)) + 1,
@@ -150,12 +166,40 @@ def convert(
             "last_second": float(off.max(initial=0.0)),
             "hours_there": float((off - on).sum()) / 3600.0,
         }
-    with writing(out):
-        write_table(out, table, "trace")
+        if table is not None:
+            if devices_out == out:
+                raise ConfigError(f"--out and --devices-out name one file, {out}; two are written")
+            tables[devices_out] = table
+            facts |= {"devices": str(devices_out), "clients_without_device": left}
+    for path in tables:
+        is_parquet(path, "trace")  # an ending that is not known is said before anything is written
+    for path, table in tables.items():
+        with writing(path):
+            write_table(path, table, "trace")
     if format == "json":
         print(json.dumps(facts))
         return
     print_table(("measure", "value"), [(key.replace("_", " "), text(value)) for key, value in facts.items()])
+
+
+def _with_devices(file: Path, devices: Path, read: Callable[..., Recorded]) -> tuple[Recorded, pd.DataFrame, int]:
+    """Return the intervals of the clients that have a device, the table of these, and how many have none.
+
+    Both number the clients alike, by their ids.
+    """
+    import pandas as pd
+
+    from fedselect.clock import device_ids, read_devices
+
+    ids = device_ids(devices)
+    who, on, off = read(ids=ids)
+    known = who < len(ids)
+    clients = np.unique(who[known])
+    if not clients.size:
+        raise DataError(f"no client of {file} has a device in {devices}, whose first client is {ids[0]!r}")
+    kept = {name: values[clients] for name, values in vars(read_devices(devices)).items()}
+    table = pd.DataFrame({"client": range(clients.size)} | kept)
+    return (who[known], on[known], off[known]), table, np.unique(who[~known]).size
 
 
 def _print_intervals(

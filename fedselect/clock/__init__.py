@@ -6,7 +6,7 @@ round. `Clock.play` then gives the `RoundTimes` of a selection. A client whose u
 """
 
 from fedselect.clock.clock import Clock, ClockSettings, RoundTimes, asked, build_clock, check_clock
-from fedselect.clock.devices import CLOCKS, Devices, constant, flash, lognormal, read_devices, table, tiers
+from fedselect.clock.devices import CLOCKS, Devices, constant, device_ids, flash, lognormal, read_devices, table, tiers
 
 __all__ = [
     "CLOCKS",
@@ -18,6 +18,7 @@ __all__ = [
     "build_clock",
     "check_clock",
     "constant",
+    "device_ids",
     "flash",
     "lognormal",
     "read_devices",

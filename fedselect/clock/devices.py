@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from dataclasses import dataclass, fields
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -254,19 +254,30 @@ def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
         raise DataError(f"{path}: {error}") from error
 
 
-def _capacities(path: str | Path) -> pd.DataFrame:
-    """Read FedScale's object of clients with ``computation`` and ``communication``; their ids are numbered in order."""
-    import pandas as pd
+def device_ids(path: str | Path) -> list[str]:
+    """Return the ids of the clients of a file that `read_devices` reads, in the order of their numbers."""
+    if str(path).lower().endswith(".json") or is_pickle(path):
+        return list(_published(path))
+    return [str(client) for client in range(len(read_devices(path)))]
 
+
+def _published(path: str | Path) -> dict[str, Any]:
+    """Read FedScale's object of clients, in the order of their ids."""
     try:
         data = keyed_by_text(read_pickle(path)) if is_pickle(path) else parse_json(read_bytes(path))
     except (OSError, Unreadable) as error:
         raise DataError(f"cannot read {path}: {error}") from error
     if not isinstance(data, dict) or not data:
         raise DataError(f"{path}: devices are an object of clients, each with {' and '.join(_FEDSCALE)}")
+    return {client: data[client] for client in sorted(data, key=lambda each: (not each.isdecimal(), len(each), each))}
+
+
+def _capacities(path: str | Path) -> pd.DataFrame:
+    """Read FedScale's object of clients with ``computation`` and ``communication``; their ids are numbered in order."""
+    import pandas as pd
+
     rows = []
-    for number, client in enumerate(sorted(data, key=lambda each: (not each.isdecimal(), len(each), each))):
-        facts = data[client]
+    for number, (client, facts) in enumerate(_published(path).items()):
         if not isinstance(facts, dict) or not all(isinstance(facts.get(name), int | float) for name in _FEDSCALE):
             raise DataError(f"{path}: client {client} needs numbers {' and '.join(_FEDSCALE)}; found {facts!r:.60}")
         rows.append({"client": number} | {name: float(facts[name]) for name in _FEDSCALE})

@@ -182,6 +182,60 @@ def test_fedscales_devices_are_converted_to_a_table(call, tmp_path):
 
 
 @pytest.mark.parametrize(
+    ("file", "options", "on", "seconds", "left"),
+    [
+        # 9 and 10 have intervals, 10 and 11 devices; of FLASH's phones u7 has both; of Plato's clients 5.
+        ("fedscale.json", (), [0.0], {"10": 20.0, "11": 162, "2": 7.0}, 1),
+        ("flash.json", ("--time-zone", "Asia/Shanghai"), [0.0, 60.0], {"u10": 1.0, "u7": 20.0, "u8": 162}, 0),
+        ("plato.csv", ("--kind", "transitions"), [5.0], {"5": 20.0}, 1),
+        ("pings.jsonl", ("--kind", "pings"), [30.0, 0.0], {"a": 20.0, "b": 30.0}, 0),
+        ("sites.csv", ("--kind", "power"), [600.0, 0.0], {"north": 20.0, "south": 30.0}, 1),
+    ],
+)
+def test_times_and_devices_of_one_population_number_a_client_alike(
+    call, tmp_path, file, options, on, seconds, left, monkeypatch
+):
+    monkeypatch.chdir(tmp_path)
+    sites = "time,west,south,north\n0,1,1,0\n600,0,0,5\n1200,0,0,0\n"
+    (tmp_path / file).write_text({**PUBLISHED, "sites.csv": sites}[file], encoding="utf-8")
+    capacities = {client: {"computation": value, "communication": 500.0} for client, value in seconds.items()}
+    (tmp_path / "capacity.json").write_text(json.dumps(capacities), encoding="utf-8")
+    arguments = ("--devices", "capacity.json", "--out", "t.csv", "--devices-out", "d.csv", "--format", "json")
+    code, out, err = call("trace", "convert", file, *options, *arguments)
+    assert code == 0, err
+    clients, begins, _ = read_intervals("t.csv", origin=0.0)
+    assert begins.tolist() == on
+    found = read_devices("d.csv")
+    assert sorted({*clients.tolist()}) == list(range(len(found)))
+    assert json.loads(out)["n_clients"] == len(found)
+    assert json.loads(out)["clients_without_device"] == left
+    wanted = [0.02, 0.03] if len(found) == 2 else [0.02]  # of each client, by its number
+    assert found.seconds_per_sample.tolist() == wanted
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (["--devices", "capacity.json"], "no client of plato.csv has a device in capacity.json, whose first client is"),
+        (["--devices", "capacity.json", "--kind", "devices"], "--devices is about the clients of a file of times"),
+        (["--devices", "table.csv", "--out", "t.csv", "--devices-out", "t.csv"], "name one file, t.csv"),
+        (["--devices", "table.csv", "--devices-out", "d.txt"], "a trace's file ends in .csv"),
+    ],
+)
+def test_devices_that_cannot_be_joined_are_refused(call, tmp_path, monkeypatch, options, says):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "plato.csv").write_text(PUBLISHED["plato.csv"], encoding="utf-8")
+    (tmp_path / "capacity.json").write_text('{"77": {"computation": 20.0, "communication": 500.0}}', encoding="utf-8")
+    rows = "".join(f"{client},0.1,100.0\n" for client in range(6))
+    (tmp_path / "table.csv").write_text(f"client,seconds_per_sample,down_kbps\n{rows}", encoding="utf-8")
+    before = sorted(tmp_path.iterdir())
+    code, _, err = call("trace", "convert", "plato.csv", *["--kind", "transitions"], *options)
+    assert code == 2
+    assert says in err
+    assert sorted(tmp_path.iterdir()) == before
+
+
+@pytest.mark.parametrize(
     ("file", "text", "kind", "says"),
     [
         ("t.pkl", "", "intervals", "it is no pickle, or a damaged one"),
