@@ -14,7 +14,7 @@ from solvers.dispersion.line import Line, choose, line_of, too_large
 from solvers.dispersion.memory import Memory
 from solvers.dispersion.methods.constrained import RowPrices, solve_constrained
 from solvers.dispersion.methods.exact import brute_force, search_trees
-from solvers.dispersion.methods.fixing import close_rest, fix_by_products, fix_clients
+from solvers.dispersion.methods.fixing import Fixing, close_rest, fix_by_counts, fix_by_products, fix_clients
 from solvers.dispersion.methods.kinds import solve_by_kinds
 from solvers.dispersion.methods.memetic import HybridSearch
 from solvers.dispersion.methods.pools import solve_pool
@@ -279,9 +279,12 @@ def _fix(work: Work) -> bool:
         moves, search = policy.tabu_moves, HybridSearch(problem, run, policy)  # what is fixed depends on the incumbent
         while moves > 0 and not run.expired and (done := search.advance(moves)):
             moves -= done
-        fixing = fix_clients(problem, run, policy)
+        fixing = Fixing(problem, run)
+        fix_by_counts(fixing, policy)
+        fix_clients(problem, run, policy, fixing)
         if _is_far(run, policy) and _search_far(run, search, policy):
             fixing = fix_clients(problem, run, policy)
+        fix_by_counts(fixing, policy)
     run.details["fixed"] = problem.n - fixing.ids.size
     if run.proved or run.expired:
         if memory is not None:

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from solvers.constrained_set import ConstrainedSelections
 from solvers.constraints import Constraints
 from solvers.dispersion.kernels import load
+from solvers.dispersion.kinds import kinds_of
 from solvers.dispersion.methods.memetic import HybridSearch
 from solvers.dispersion.neighbourhood import ascend, incumbent
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
@@ -19,6 +20,7 @@ from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
 from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation
 from solvers.dispersion.relaxations.fixing import ClientBounds, client_bounds
+from solvers.dispersion.relaxations.group_counts import GroupCounts
 from solvers.dispersion.relaxations.low_rank import LowRankRelaxation
 from solvers.dispersion.relaxations.side_prices import SidePrices
 from solvers.dispersion.relaxations.slice_form import ScaledProblem, SliceForm
@@ -220,6 +222,23 @@ class Fixing:
         kept = found.certain | (~differs.any(axis=1) & (c[first] <= c[second]))
         return Dominance.of(found.pairs[kept], found.certain[kept], self.ids.size)
 
+    def counts(self, policy: Policy) -> GroupCounts | None:
+        """Return the problem over the clients that are left as counts of groups; None where there are none."""
+        quadratic, linear, _ = self.terms()
+        if self.sides is not None or np.unique(quadratic[0]).size > policy.groups_values:
+            return None
+        company = np.concatenate([self.ids, self.ones])
+        found = kinds_of(self.problem.distances[np.ix_(company, company)])
+        kinds = np.arange(company.size) if found is None else found[1]
+        return GroupCounts.of(
+            quadratic,
+            linear,
+            self.size,
+            np.unique(kinds[: self.ids.size], return_inverse=True)[1],
+            self.problem.costs[self.ids],
+            policy.groups_rests,
+        )
+
     def part(self) -> tuple[DispersionProblem, SubproblemRun]:
         """Return the problem over the clients that are left, with the same objective, and its run."""
         problem, ids, ones = self.problem, self.ids, self.ones
@@ -286,6 +305,21 @@ class Fixing:
         most = float(np.abs(scaled.linear).max()) + 2 * k * float(scaled.quadratic.max())
         margin = 4 * (scaled.error + self.problem.rounding * scaled.factor) + 8 * (k + 4) * scaled.size * _EPS * most
         return margin if self.sides is None else margin + self.sides.margin(scaled.size)
+
+
+def fix_by_counts(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
+    """Fix by linear programs over counts of groups, where distances follow shared labels, while that fixes clients."""
+    run, fixed = fixing.run, fixing.ids.size
+    while fixed and fixing.is_open and fixing.has_choice:
+        run.spend(policy.groups_work * fixing.ids.size**2)
+        counts = fixing.counts(policy)
+        bounds = None if counts is None else counts.bounds(run.remaining)
+        if counts is None or bounds is None:
+            return
+        fixing.round(bounds.x)
+        fixed = fixing.fix(bounds.ordered(counts.order), fixing.terms()[2])
+    if fixing.is_decided and not run.proved:
+        fixing.conclude()
 
 
 def fix_clients(

@@ -1,0 +1,297 @@
+r"""Linear bounds from how many clients of each group are chosen, where distances follow shared labels.
+
+See docs/mathematics/dispersion_relaxations.md, *Counts of groups*, which has the formulas.
+
+Where clients hold whole labels, two of them are nearer to each other by a constant for each label that they share. In
+symbols, with groups :math:`a_g \in \{0, 1\}^n` and weights :math:`\gamma_g \ge 0`,
+
+.. math:: Q_{ij} = u_i + u_j - \sum_g \gamma_g a_{gi} a_{gj} + R_{ij}, \qquad i \ne j,
+
+with few rests R. A selection is then worth a linear function less :math:`\sum_g \gamma_g c_g^2`, up to the rests, with
+:math:`c_g = a_g^\top s` a whole number: :math:`c_g^2 \ge (2k + 1) c_g - k (k + 1)` for every integer k, which no convex
+function of s does better. So there is a linear program, and its multipliers, rounded as they may be, give a linear
+function above the objective: a bound for all selections, and one with each client chosen and with each left out.
+
+The inequalities are gap inequalities of whole groups (`solvers.dispersion.relaxations.cuts`). For two labels a client
+the program is that of a subgraph with given costs of edges and convex costs of degrees, which is nearly integral (its
+vertices are half-integral on odd cycles: Edmonds, Maximum matching and a polyhedron with 0,1-vertices, J. Res. Nat.
+Bur. Standards 69B, 1965).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from solvers.dispersion.relaxations.fixing import ClientBounds
+
+_EPS = float(np.finfo(np.float64).eps)
+
+#: Rests below this part of the largest entry are rounding (of distances in single precision, say): half of what they
+#: add goes to each client of a pair.
+_SMALL = 1e-6
+
+#: Kinds that make a group, at least: three clients who share labels two by two are none.
+_LEAST = 4
+
+#: Kinds, at most, and groups that are looked for: each look takes the square of the number of kinds.
+_KINDS, _LOOKS = 1_000, 256
+
+#: More than what underflow changes in any sum here.
+_TINY = 1e-290
+
+#: Steps of the iteration for u: each halves its error.
+_STEPS = 60
+
+
+@dataclass(frozen=True)
+class GroupCounts:
+    """The objective as counts of groups, of n clients.
+
+    Attributes
+    ----------
+    linear : (n,) ndarray
+        What each client adds beside counts and rests.
+    groups : (g, n) ndarray of bool
+        Members of each group.
+    weights : (g,) ndarray
+        γ.
+    order : (p, 2) ndarray of int
+        Clients of one kind, next to each other: the first is chosen wherever the second is.
+    pairs : (r, 2) ndarray of int
+        Clients of two kinds that have a rest.
+    rests : (r,) ndarray
+        What both of a pair add together. (Of two of a kind the second is there with the first only, so that their rest
+        is in ``linear``.)
+    size : int
+        m.
+    error : float
+        Bounds what rounding has changed about the value of a selection.
+    """
+
+    linear: NDArray[np.float64]
+    groups: NDArray[np.bool_]
+    weights: NDArray[np.float64]
+    order: NDArray[np.int64]
+    pairs: NDArray[np.int64]
+    rests: NDArray[np.float64]
+    size: int
+    error: float
+
+    @classmethod
+    def of(
+        cls,
+        quadratic: NDArray[np.float64],
+        linear: NDArray[np.float64],
+        size: int,
+        kinds: NDArray[np.int64],
+        costs: NDArray[np.float64],
+        most: int,
+    ) -> GroupCounts | None:
+        """State ``max sᵀQs + lᵀs, 1ᵀs = m`` by counts of groups; None without groups or with more than ``most`` rests.
+
+        Parameters
+        ----------
+        quadratic : (n, n) ndarray
+            Q, symmetric, 0 on the diagonal.
+        linear : (n,) ndarray
+            l.
+        size : int
+            m.
+        kinds : (n,) ndarray of int
+            Kind of each client, from 0: those of one have the same entries of Q beside all others.
+        costs : (n,) ndarray
+            Of two of a kind the cheaper one is worth no less, the first one where they cost the same.
+        most : int
+            Pairs with a rest, at most.
+        """
+        n = linear.size
+        order = np.lexsort((np.arange(n), costs, kinds))
+        start = np.searchsorted(kinds[order], np.arange(int(kinds.max()) + 2))
+        ends = order[start[:-1]], order[start[1:] - 1]
+        between = quadratic[np.ix_(*ends)]
+        tolerance = _SMALL * float(np.abs(between).max())
+        if tolerance == 0 or not _LEAST <= len(between) <= _KINDS:
+            return None
+        shares = _shares(between)
+        rest = between - (shares[:, None] + shares)
+        if np.count_nonzero(np.abs(rest) <= tolerance) < rest.size / 2:
+            return None
+        groups, weights = _groups(rest, tolerance)
+        is_rest = np.abs(rest) > tolerance
+        np.fill_diagonal(is_rest, False)
+        sizes = np.diff(start)
+        if not len(weights) or sizes @ is_rest @ sizes > 2 * most:
+            return None
+        small = np.where(is_rest, 0.0, np.maximum(rest, 0.0))
+        np.fill_diagonal(small, 0.0)
+        own = linear + 2 * (size - 1) * shares[kinds] + weights @ groups[:, kinds]
+        place = np.empty(n, dtype=np.int64)  # of each client among its kind
+        place[order] = np.arange(n) - start[kinds[order]]
+        own += 2 * rest.diagonal()[kinds] * place + (small @ sizes)[kinds]
+        is_next = kinds[order[1:]] == kinds[order[:-1]]
+        pairs = np.argwhere(np.triu(is_rest[np.ix_(kinds, kinds)]))
+        largest = float(np.abs(between).max() + 2 * np.abs(shares).max() + weights.sum())
+        terms = size * (len(weights) + 8) * _EPS * largest
+        terms += (len(weights) + 8) * _EPS * (float(np.abs(linear).max()) + 4 * size * largest)
+        return cls(
+            own,
+            groups[:, kinds],
+            weights,
+            np.column_stack([order[:-1], order[1:]])[is_next],
+            pairs,
+            2 * rest[tuple(kinds[pairs].T)],
+            size,
+            size * terms,
+        )
+
+    def bounds(self, seconds: float) -> ClientBounds | None:
+        """Return bounds on the selections that keep the order; None where the time was too short."""
+        solved = self._solved(seconds)
+        if solved is None:
+            return None
+        x, tangents, chain, shared = solved
+        m, (first, second) = self.size, self.pairs.T
+        value, constant, largest = self.linear.copy(), 0.0, np.abs(self.linear)
+        for members, weight, theta in zip(self.groups, self.weights, tangents, strict=True):
+            k, part = np.arange(theta.size), theta * (weight / theta.sum())
+            slope = float(part @ (2 * k + 1))
+            value[members] -= slope
+            largest[members] += slope
+            constant += float(part @ (k * (k + 1)))
+        # A pair is there no oftener than either of it, and no seldomer than both together less one.
+        gains = self.rests > 0
+        other = self.rests * np.where(gains, 1 - shared, shared)
+        constant -= float((self.rests * shared)[~gains].sum())
+        added = [(self.order[:, 0], chain), (self.order[:, 1], -chain), (first, self.rests * shared), (second, other)]
+        for clients, amount in added:
+            np.add.at(value, clients, amount)
+            np.add.at(largest, clients, np.abs(amount))
+        counted = sum(theta.size for theta in tangents) + len(self.order) + len(self.pairs) + value.size
+        counts = np.minimum(self.groups.sum(axis=1), m).astype(np.float64)
+        scale = m * float(largest.max()) + float(self.weights @ counts**2) + float(np.abs(self.rests).sum())
+        return _linear_bounds(value, constant, m, self.error + (counted + 64) * _EPS * scale, x)
+
+    def _solved(
+        self, seconds: float
+    ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]], NDArray[np.float64], NDArray[np.float64]] | None:
+        """Solve the linear program over s, c, the squares q ≥ c² and products z of pairs with a rest.
+
+        Returns s, the multipliers of each group's tangents and of the order, and for each pair the part of its rest
+        that the first one has (where it is positive) or the part that is not left out.
+        """
+        from scipy import optimize, sparse
+
+        n, g, r = self.linear.size, len(self.weights), len(self.rests)
+        highest = np.minimum(self.groups.sum(axis=1), self.size)
+        group, k = np.repeat(np.arange(g), highest), np.concatenate([np.arange(each) for each in highest])
+        first, second = self.pairs.T
+        up, down = np.flatnonzero(self.rests > 0), np.flatnonzero(self.rests < 0)
+
+        def rows(count: int, *parts: tuple[NDArray[np.int64], object]) -> Any:
+            """Rows with an entry for each of the parts: columns, and value or values."""
+            row = np.tile(np.arange(count), len(parts))
+            column = np.concatenate([part[0] for part in parts])
+            value = np.concatenate([np.broadcast_to(part[1], count) for part in parts])
+            return sparse.csr_array((value, (row, column)), shape=(count, n + 2 * g + r))
+
+        one = 1.0
+        parts = [
+            (rows(k.size, (n + group, 2.0 * k + 1), (n + g + group, -one)), (k * (k + 1.0))),
+            (rows(len(self.order), (self.order[:, 1], one), (self.order[:, 0], -one)), np.zeros(len(self.order))),
+            (rows(up.size, (n + 2 * g + up, one), (first[up], -one)), np.zeros(up.size)),
+            (rows(up.size, (n + 2 * g + up, one), (second[up], -one)), np.zeros(up.size)),
+            (rows(down.size, (first[down], one), (second[down], one), (n + 2 * g + down, -one)), np.ones(down.size)),
+        ]
+        chosen = sparse.csr_array(np.concatenate([np.ones(n), np.zeros(2 * g + r)])[None])
+        counted = sparse.hstack([self.groups.astype(float), -sparse.eye_array(g), sparse.csr_array((g, g + r))])
+        goal = np.concatenate([-self.linear, np.zeros(g), self.weights, -self.rests])
+        unit = float(np.abs(goal).max())  # HiGHS's tolerances are not relative
+        answer = optimize.linprog(
+            goal / unit,
+            A_ub=sparse.vstack([matrix for matrix, _ in parts]),
+            b_ub=np.concatenate([limits for _, limits in parts]),
+            A_eq=sparse.vstack([chosen, counted]),
+            b_eq=np.concatenate([[self.size], np.zeros(g)]),
+            bounds=np.array([(0, 1)] * n + [(None, None)] * (2 * g) + [(0, 1)] * r),
+            method="highs",
+            options={"time_limit": seconds} if np.isfinite(seconds) else {},
+        )
+        if answer.status != 0:
+            return None
+        prices = unit * np.maximum(-answer.ineqlin.marginals, 0.0)
+        theta, chain, of_first, of_second, both = np.split(prices, np.cumsum([len(limits) for _, limits in parts])[:-1])
+        shared = np.zeros(r)
+        shared[up] = np.where(of_first + of_second > 0, of_first / np.maximum(of_first + of_second, _TINY), 0.5)
+        shared[down] = np.minimum(both / -self.rests[down], 1.0)
+        tangents = np.split(theta, np.cumsum(highest)[:-1])
+        # A group without a price counts by the tangent at its fractional count.
+        for each, count in zip(tangents, answer.x[n : n + g], strict=True):
+            if not each.sum() > 0:
+                each[min(int(max(count, 0.0)), each.size - 1)] = 1.0
+        return np.clip(answer.x[:n], 0.0, 1.0), tangents, chain, shared
+
+
+def _shares(between: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return u such that most of the entries off the diagonal are ``u_i + u_j``, where there are such numbers."""
+    k = len(between)
+    others, middle, shares = ~np.eye(k, dtype=bool), (k - 1) // 2, np.zeros(k)
+    for _ in range(_STEPS):
+        left = (between - shares)[others].reshape(k, k - 1)
+        shares = (shares + np.partition(left, middle, axis=1)[:, middle]) / 2
+    return shares
+
+
+def _groups(rest: NDArray[np.float64], tolerance: float) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Take groups off the rest, which is changed: cliques in which all of it is -γ or less."""
+    k = len(rest)
+    groups: list[NDArray[np.bool_]] = []
+    weights: list[float] = []
+    is_open = ~np.eye(k, dtype=bool)  # pairs in which a group may still be found
+    for _ in range(_LOOKS):
+        levels, often = np.unique(np.round(-rest[is_open & (rest < -tolerance)] / tolerance), return_counts=True)
+        if not levels.size:
+            break
+        level = float(levels[often.argmax()]) * tolerance
+        near = is_open & (rest <= tolerance / 2 - level)
+        members = _clique(near)
+        if members.size < _LEAST:  # the busiest one is in no group
+            is_open[members[0]] = is_open[:, members[0]] = False
+            continue
+        pairs = np.ix_(members, members)
+        found = rest[pairs][~np.eye(members.size, dtype=bool)]
+        weight = -float(np.median(found[found >= found.max() - tolerance]))
+        rest[pairs] += weight
+        groups.append(np.isin(np.arange(k), members))
+        weights.append(weight)
+    return np.array(groups, dtype=bool).reshape(len(groups), k), np.array(weights)
+
+
+def _clique(near: NDArray[np.bool_]) -> NDArray[np.int64]:
+    """Return a large clique of a graph: from its busiest node, always the one with the most neighbours in common."""
+    node = int(near.sum(axis=1).argmax())
+    members, common = [node], near[node].copy()
+    while common.any():
+        shared = (near & common).sum(axis=1)
+        node = int(np.where(common, shared, -1).argmax())
+        members.append(node)
+        common &= near[node]
+    return np.array(members)
+
+
+def _linear_bounds(
+    value: NDArray[np.float64], constant: float, size: int, margin: float, x: NDArray[np.float64]
+) -> ClientBounds:
+    """Bound a linear function over the selections of ``size``, with each client left out and with each chosen."""
+    order = np.sort(value)[::-1]
+    enters, leaves = float(order[size - 1]), float(order[size])
+    bound = constant + float(order[:size].sum()) + margin
+    bound += 8 * _EPS * (abs(constant) + abs(bound))
+    spare = 4 * _EPS * float(np.abs(order).max())
+    exact = 1 - 8 * _EPS
+    left_out = bound - exact * np.maximum(np.where(value >= enters, value - leaves, 0.0) - spare, 0.0)
+    chosen = bound - exact * np.maximum(np.where(value >= enters, 0.0, enters - value) - spare, 0.0)
+    return ClientBounds(bound, left_out, chosen, x)
