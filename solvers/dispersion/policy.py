@@ -132,9 +132,9 @@ class Policy:
     #: 2026-11-24.
     fixing_work: float = 0.0075
     fixing_sweep_work: float = 0.008
-    #: Counts of groups: different entries of a row of distances, at most (whole labels give four to ten), pairs of clients
-    #: that groups do not tell, at most, and work in units of n². 2026-11-28, two labels a client, 2 000 clients: 144 and
-    #: 6 255 pairs took .1 and .15 s.
+    #: Counts of groups: different entries of a row of distances, at most (whole labels give four to ten), pairs of
+    #: clients that groups do not tell, at most, and work in units of n². 2026-11-28, two labels a client, 2 000
+    #: clients: 144 and 6 255 pairs took .1 and .15 s.
     groups_values: int = 64
     groups_rests: int = 10_000
     groups_work: float = 30.0

@@ -496,7 +496,8 @@ MATRIX_STAGES = (
         "quadratic fixing",
         "there are {few_clients} to {fixing_largest:,} clients, where a certificate is wanted to {fixing_certified:,}",
         "low-rank multipliers and one matrix inverse, which leave out or choose clients for good; again on the rest; "
-        "where the bound stays more than {far_search_gap:.0%} away, a search for better selections",
+        "where the bound stays more than {far_search_gap:.0%} away, a search for better selections; where distances "
+        "follow shared labels, a linear program over counts of groups before and after",
         _can_be_fixed,
         _fix,
     ),
@@ -546,8 +547,8 @@ def auto(
     which are left the clients that a better selection may contain.
     The stages are a list (`solvers.dispersion.methods.auto.MATRIX_STAGES`); the log says which do not apply, and why.
 
-    No solver is called, but SciPy's HiGHS for prices of several rows of side constraints, and for a selection that
-    keeps them.
+    No solver is called, but SciPy's HiGHS for prices of several rows of side constraints, for a selection that keeps
+    them, and for counts of groups.
 
     Parameters
     ----------

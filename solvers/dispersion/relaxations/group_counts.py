@@ -173,7 +173,8 @@ class GroupCounts:
         counted = sum(theta.size for theta in tangents) + len(self.order) + len(self.pairs) + value.size
         counts = np.minimum(self.groups.sum(axis=1), m).astype(np.float64)
         scale = m * float(largest.max()) + float(self.weights @ counts**2) + float(np.abs(self.rests).sum())
-        return _linear_bounds(value, constant, m, self.error + (counted + 64) * _EPS * scale, x)
+        bounds = _linear_bounds(value, constant, m, self.error + (counted + 64) * _EPS * scale, x)
+        return bounds if np.isfinite(bounds.bound) else None
 
     def _solved(
         self, seconds: float
@@ -191,20 +192,20 @@ class GroupCounts:
         first, second = self.pairs.T
         up, down = np.flatnonzero(self.rests > 0), np.flatnonzero(self.rests < 0)
 
-        def rows(count: int, *parts: tuple[NDArray[np.int64], object]) -> Any:
+        def rows(count: int, *parts: tuple[NDArray[np.int64], float | NDArray[np.float64]]) -> Any:
             """Rows with an entry for each of the parts: columns, and value or values."""
             row = np.tile(np.arange(count), len(parts))
             column = np.concatenate([part[0] for part in parts])
-            value = np.concatenate([np.broadcast_to(part[1], count) for part in parts])
+            value = np.concatenate([np.broadcast_to(np.asarray(part[1]), count) for part in parts])
             return sparse.csr_array((value, (row, column)), shape=(count, n + 2 * g + r))
 
-        one = 1.0
+        above, below = self.order.T
         parts = [
-            (rows(k.size, (n + group, 2.0 * k + 1), (n + g + group, -one)), (k * (k + 1.0))),
-            (rows(len(self.order), (self.order[:, 1], one), (self.order[:, 0], -one)), np.zeros(len(self.order))),
-            (rows(up.size, (n + 2 * g + up, one), (first[up], -one)), np.zeros(up.size)),
-            (rows(up.size, (n + 2 * g + up, one), (second[up], -one)), np.zeros(up.size)),
-            (rows(down.size, (first[down], one), (second[down], one), (n + 2 * g + down, -one)), np.ones(down.size)),
+            (rows(k.size, (n + group, 2.0 * k + 1), (n + g + group, -1.0)), k * (k + 1.0)),
+            (rows(above.size, (below, 1.0), (above, -1.0)), np.zeros(above.size)),
+            (rows(up.size, (n + 2 * g + up, 1.0), (first[up], -1.0)), np.zeros(up.size)),
+            (rows(up.size, (n + 2 * g + up, 1.0), (second[up], -1.0)), np.zeros(up.size)),
+            (rows(down.size, (first[down], 1.0), (second[down], 1.0), (n + 2 * g + down, -1.0)), np.ones(down.size)),
         ]
         chosen = sparse.csr_array(np.concatenate([np.ones(n), np.zeros(2 * g + r)])[None])
         counted = sparse.hstack([self.groups.astype(float), -sparse.eye_array(g), sparse.csr_array((g, g + r))])
@@ -228,10 +229,10 @@ class GroupCounts:
         shared[up] = np.where(of_first + of_second > 0, of_first / np.maximum(of_first + of_second, _TINY), 0.5)
         shared[down] = np.minimum(both / -self.rests[down], 1.0)
         tangents = np.split(theta, np.cumsum(highest)[:-1])
-        # A group without a price counts by the tangent at its fractional count.
-        for each, count in zip(tangents, answer.x[n : n + g], strict=True):
-            if not each.sum() > 0:
-                each[min(int(max(count, 0.0)), each.size - 1)] = 1.0
+        # Prices of a group sum to its weight, or it counts by the tangent at its fractional count.
+        for each, weight, count in zip(tangents, self.weights, answer.x[n : n + g], strict=True):
+            if not each.sum() > weight / 2:
+                each[min(int(max(count, 0.0)), each.size - 1)] += weight
         return np.clip(answer.x[:n], 0.0, 1.0), tangents, chain, shared
 
 
