@@ -91,21 +91,6 @@ def test_a_reading_is_judged_by_the_mode_that_it_was_not_chosen_by():
     assert found["least"].to_dict() == pytest.approx({"IDL": 0.1, "LN": 0.0})
 
 
-def test_the_gallerys_common_cells_follow_from_its_other_files():
-    results = pd.read_csv(GALLERY / "fedgs_results.csv")
-    table = results[results["table"] == "Table 2"].set_index(["method", "mode"])
-    instead = {"MDSample": "MDSample, once each", "FedProx μ=0.01": "FedProx μ=0.01, among all"}
-    both = ["UniformSample", "MDSample", "Power-of-Choice", "FedProx μ=0.01", "FedGS α=0", "FedGS α=1"]
-    common = pd.read_csv(GALLERY / "fedgs_common_cells.csv").set_index("M")
-    readings = pd.read_csv(GALLERY / "fedgs_readings.csv").set_index(["M", "T", "duplicates", "FedProx among"])
-    for mode in ("IDL", "LN", "SLN", "LDF", "MDF"):
-        apart = [
-            abs(table.loc[(instead.get(name, name), mode), "ours"] - table.loc[(name, mode), "paper"]) for name in both
-        ]
-        assert common.loc[6, mode] == pytest.approx(sum(apart) / 6, rel=1e-4)
-        assert common.loc[10, mode] == pytest.approx(readings.loc[(10, "all", "once", "all"), mode], rel=1e-4)
-
-
 @pytest.mark.thorough
 def test_a_tiny_study_writes_everything(small, tmp_path, capsys):
     out = run_study(fedgs.STUDY, tmp_path, jobs=1, scale=TINY)

@@ -203,6 +203,15 @@ def test_fedgs_text():
     same(fedgs.ratios(tables, modes), "fedgs_ratios.csv")
     same(fits, "fedgs_readings.csv")
     same(fedgs.held_out(fits), "fedgs_held_out.csv")
+    main = runs[runs["m"] == 6]
+    same(fedgs.leads(main), "fedgs_leads.csv")
+    losses = main.pivot(index=["mode", "seed"], columns="method", values="best_loss")
+    leads = read_table("fedgs_leads")
+    assert len(leads) == 5 * 4
+    for row in leads.to_dict("records"):
+        apart = losses["FedGS α=1"].loc[row["mode"]] - losses[row["method"]].loc[row["mode"]]
+        assert len(apart) == row["seeds"] == 3
+        assert interval(apart) == pytest.approx((row["difference"], row["+-"]), rel=DIGITS)
 
 
 def test_fedau():
