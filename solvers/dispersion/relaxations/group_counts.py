@@ -9,8 +9,9 @@ symbols, with groups :math:`a_g \in \{0, 1\}^n` and weights :math:`\gamma_g \ge 
 
 with few rests R. A selection is then worth a linear function less :math:`\sum_g \gamma_g c_g^2`, up to the rests, with
 :math:`c_g = a_g^\top s` a whole number: :math:`c_g^2 \ge (2k + 1) c_g - k (k + 1)` for every integer k, which no convex
-function of s does better. So there is a linear program, and its multipliers, rounded as they may be, give a linear
-function above the objective: a bound for all selections, and one with each client chosen and with each left out.
+function of s does better. So there is a linear program. With its price of a count, whatever that is, the best whole
+count gives :math:`\pi c - \gamma c^2` at most, and a linear function above the objective is left: a bound for all
+selections, and one with each client chosen and with each left out.
 
 The inequalities are gap inequalities of whole groups (`solvers.dispersion.relaxations.cuts`). For two labels a client
 the program is that of a subgraph with given costs of edges and convex costs of degrees, which is nearly integral (its
@@ -153,15 +154,14 @@ class GroupCounts:
         solved = self._solved(seconds)
         if solved is None:
             return None
-        x, tangents, chain, shared = solved
+        x, prices, chain, shared = solved
         m, (first, second) = self.size, self.pairs.T
         value, constant, largest = self.linear.copy(), 0.0, np.abs(self.linear)
-        for members, weight, theta in zip(self.groups, self.weights, tangents, strict=True):
-            k, part = np.arange(theta.size), theta * (weight / theta.sum())
-            slope = float(part @ (2 * k + 1))
-            value[members] -= slope
-            largest[members] += slope
-            constant += float(part @ (k * (k + 1)))
+        for members, weight, price in zip(self.groups, self.weights, prices, strict=True):
+            count = np.arange(min(int(members.sum()), m) + 1.0)
+            value[members] -= price
+            largest[members] += abs(price)
+            constant += float((price * count - weight * count**2).max())
         # A pair is there no oftener than either of it, and no seldomer than both together less one.
         gains = self.rests > 0
         other = self.rests * np.where(gains, 1 - shared, shared)
@@ -170,19 +170,20 @@ class GroupCounts:
         for clients, amount in added:
             np.add.at(value, clients, amount)
             np.add.at(largest, clients, np.abs(amount))
-        counted = sum(theta.size for theta in tangents) + len(self.order) + len(self.pairs) + value.size
+        counted = len(self.weights) + len(self.order) + len(self.pairs) + value.size
         counts = np.minimum(self.groups.sum(axis=1), m).astype(np.float64)
-        scale = m * float(largest.max()) + float(self.weights @ counts**2) + float(np.abs(self.rests).sum())
+        scale = m * float(largest.max()) + float(self.weights @ counts**2 + np.abs(prices) @ counts)
+        scale += float(np.abs(self.rests).sum())
         bounds = _linear_bounds(value, constant, m, self.error + (counted + 64) * _EPS * scale, x)
         return bounds if np.isfinite(bounds.bound) else None
 
     def _solved(
         self, seconds: float
-    ) -> tuple[NDArray[np.float64], list[NDArray[np.float64]], NDArray[np.float64], NDArray[np.float64]] | None:
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
         """Solve the linear program over s, c, the squares q ≥ c² and products z of pairs with a rest.
 
-        Returns s, the multipliers of each group's tangents and of the order, and for each pair the part of its rest
-        that the first one has (where it is positive) or the part that is not left out.
+        Returns s, the prices of the groups' counts and of the order, and for each pair the part of its rest that the
+        first one has (where it is positive) or the part that is not left out.
         """
         from scipy import optimize, sparse
 
@@ -223,17 +224,13 @@ class GroupCounts:
         )
         if answer.status != 0:
             return None
-        prices = unit * np.maximum(-answer.ineqlin.marginals, 0.0)
-        theta, chain, of_first, of_second, both = np.split(prices, np.cumsum([len(limits) for _, limits in parts])[:-1])
+        multipliers = unit * np.maximum(-answer.ineqlin.marginals, 0.0)
+        starts = np.cumsum([len(limits) for _, limits in parts])[:-1]
+        _, chain, of_first, of_second, both = np.split(multipliers, starts)
         shared = np.zeros(r)
         shared[up] = np.where(of_first + of_second > 0, of_first / np.maximum(of_first + of_second, _TINY), 0.5)
         shared[down] = np.minimum(both / -self.rests[down], 1.0)
-        tangents = np.split(theta, np.cumsum(highest)[:-1])
-        # Prices of a group sum to its weight, or it counts by the tangent at its fractional count.
-        for each, weight, count in zip(tangents, self.weights, answer.x[n : n + g], strict=True):
-            if not each.sum() > weight / 2:
-                each[min(int(max(count, 0.0)), each.size - 1)] += weight
-        return np.clip(answer.x[:n], 0.0, 1.0), tangents, chain, shared
+        return np.clip(answer.x[:n], 0.0, 1.0), -unit * answer.eqlin.marginals[1:], chain, shared
 
 
 def _shares(between: NDArray[np.float64]) -> NDArray[np.float64]:
