@@ -15,8 +15,8 @@ code
     Data and classes are the authors' own, of their seed 42, and the classes stay under every seed (on swapped-mnist
     the classes are drawn under each, as in "code's classes"). Sizes, momentum,
     weight decay at the server, learning rates, filter and loss minima are the code's too. Not reproduced: selection by
-    the clients' *test* loss, and momentum that clients keep between rounds, with which fedselect 0.2 made the numbers
-    of the gallery.
+    the clients' *test* loss, and momentum that clients keep between rounds, which fedselect 0.2 had
+    (``ca_fed_0_2_results.csv`` in the gallery).
 code, equal rates
     The same with CA-Fed's learning rates for all: the scripts let it take steps 3.3 times those of Unbiased.
 
@@ -83,8 +83,7 @@ class Scale:
     screening: None = None
 
 
-#: How often a method's grid of rates may grow by half a decade where its best lies on an edge. The gallery's runs
-#: of all four readings are of before that, and their tuned rates are the largest of the grid; ``CORNER`` came after.
+#: How often a method's grid of rates may grow by half a decade where its best lies on an edge.
 WIDENINGS = 4
 
 PAPER = Scale(

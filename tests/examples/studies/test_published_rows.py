@@ -154,7 +154,7 @@ def test_exclusions_again():
         assert interval(apart) == pytest.approx((line["difference"], line["half"]), rel=DIGITS, abs=1e-9)
 
 
-@pytest.mark.parametrize(("label", "readings"), [("", 4), ("_corner", 2)])
+@pytest.mark.parametrize(("label", "readings"), [("", 4), ("_0_2", 4)])
 def test_ca_fed(label, readings):
     """Table I beside ours, levels and distances to Unbiased, paired by seed."""
     rows = read_table(f"ca_fed{label}_results")
@@ -169,6 +169,18 @@ def test_ca_fed(label, readings):
         apart = average["CA-Fed"] - average["Unbiased"]
         found = cells.loc[("time average, logged rounds - Unbiased's", reading, "CA-Fed")]
         assert (apart.mean(), apart.std()) == pytest.approx((found["ours"], found["deviation"]), rel=DIGITS)
+
+
+def test_ca_fed_exclusions():
+    """Shares of the rounds in which a client is available and left out, over all runs of a reading."""
+    rows = read("ca_fed_exclusions")
+    same(ca_fed.exclusions(rows), "ca_fed_exclusions.csv")
+    table = read_table("ca_fed_exclusions").set_index(["reading", "method"])
+    assert rows.groupby(["reading", "method"])["seed"].nunique().eq(9).all()
+    for (reading, method, name), part in rows.groupby(["reading", "method", "class"]):
+        if part["active"].sum() > 0:
+            share = 100 * part["excluded"].sum() / part["active"].sum()
+            assert share == pytest.approx(table.loc[(reading, method), name], rel=DIGITS)
 
 
 #: Tables of FedGS: rows, what names a cell, the value, and how many runs the paper's number is a mean of.
