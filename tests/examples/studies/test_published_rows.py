@@ -23,6 +23,7 @@ import frontier
 import graph_worth
 import objective_on_the_graph
 import objectives_and_distances
+import optimisers_curse
 
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
 
@@ -329,3 +330,35 @@ def test_graph_worth():
             apart = interval(values[row["graph"]] - values["oracle"])
             assert len(values) == row["seeds"] == 10
             assert apart == pytest.approx((row[f"{loss} - oracle's"], row[f"± {loss}"]), rel=DIGITS)
+
+
+def test_optimisers_curse():
+    """Percentiles and errors over splits, errors beside controls paired by split, percentiles by the gap."""
+    rows, by_gap = read("optimisers_curse_splits"), read("optimisers_curse_curve_splits")
+    made, beside = optimisers_curse.decisions(rows), optimisers_curse.beside_controls(rows)
+    drawn = optimisers_curse.curve(by_gap)
+    cell, tables = optimisers_curse.CELL, {"decisions": made, "controls": beside, "curve": drawn}
+    for name, table in tables.items():
+        for surrogate, part in table.groupby("surrogate", sort=False):
+            ending = surrogate.lower().replace(",", "").replace(" ", "_")
+            told = part.assign(**{"gap, %": part["gap, %"].astype(str)}) if name == "curve" else part
+            empty = {"decisions": {"than random": ""}, "controls": {}, "curve": {}}[name]
+            same(told.reset_index(drop=True), f"optimisers_curse_{name}_{ending}.csv", **empty)
+    errors = rows.pivot(index=[*cell, "split"], columns="decided by", values="error")
+    percentiles = rows.pivot(index=[*cell, "split"], columns="decided by", values="percentile")
+    for row in made.to_dict("records"):
+        key = tuple(row[name] for name in cell)
+        assert row["splits"] == len(errors.loc[key]) == 20
+        of_splits = percentiles.loc[key, row["decided by"]]
+        assert interval(of_splits) == pytest.approx((row["percentile"], row["+-"]), rel=DIGITS, abs=1e-9)
+        of_splits = errors.loc[key, row["decided by"]]
+        assert interval(of_splits) == pytest.approx((row["error"], row["error +-"]), rel=DIGITS)
+    for row in beside.to_dict("records"):
+        of_splits = errors.loc[tuple(row[name] for name in cell)]
+        ratio = interval(100 * (of_splits[row["decided by"]] / of_splits[row["control"]] - 1))
+        assert ratio == pytest.approx((row["error %"], row["+-"]), rel=DIGITS, abs=1e-9)
+    for key, part in by_gap.groupby([*cell, "gap"], observed=True):
+        row = drawn[(drawn[[*cell, "gap, %"]] == list(key)).all(axis=1)].iloc[0]
+        assert row["splits"] == len(part)
+        if len(part) > 1:
+            assert interval(part["percentile"]) == pytest.approx((row["percentile"], row["+-"]), rel=DIGITS, abs=1e-9)
