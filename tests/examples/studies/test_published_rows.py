@@ -12,6 +12,7 @@ from scipy import stats
 pytest.importorskip("torch")
 pytest.importorskip("pyarrow")
 
+import bias_and_variance
 import bounds
 import ca_fed
 import coverage_gs
@@ -362,3 +363,18 @@ def test_optimisers_curse():
         assert row["splits"] == len(part)
         if len(part) > 1:
             assert interval(part["percentile"]) == pytest.approx((row["percentile"], row["+-"]), rel=DIGITS, abs=1e-9)
+
+
+def test_bias_and_variance():
+    """Parts of the error, and the error beside uniform selection's, paired by split."""
+    rows, table = read("bias_and_variance_splits"), read_table("bias_and_variance_table")
+    same(bias_and_variance.table_of(rows), "bias_and_variance_table.csv")
+    assert len(table) == len(bias_and_variance.CELLS) * len(bias_and_variance.SELECTORS)
+    cells = rows.set_index(["availability", "round", "selector", "split"]).sort_index()
+    for row in table.to_dict("records"):
+        part, uniform = (cells.loc[(row["availability"], row["round"], name)] for name in (row["selector"], "uniform"))
+        assert len(part) == row["splits"] == 20
+        for column in ("bias", "draw", "rounds", "error", "weight error"):
+            assert interval(part[column]) == pytest.approx((row[column], row[f"± {column}"]), rel=DIGITS, abs=1e-9)
+        ratio = interval(part["error"] / uniform["error"])
+        assert ratio == pytest.approx((row["of uniform's"], row["±"]), rel=DIGITS, abs=1e-9)
