@@ -14,6 +14,7 @@ from html.parser import HTMLParser
 import numpy as np
 import pandas as pd
 import pytest
+from hypothesis import assume
 from hypothesis import strategies as st
 from matplotlib.figure import Figure
 
@@ -46,6 +47,7 @@ from fedselect.reports.document import (
     seconds,
     word,
 )
+from fedselect.reports.document.glossary import glossary_of
 from fedselect.reports.methods import _profiled
 from solvers.allocation import AllocationProblem
 from solvers.benchmark import Benchmark, run_benchmark
@@ -151,6 +153,7 @@ class Cells(HTMLParser):
 
 @tried(15, 60, texts, texts)
 def test_page_shows_any_text_as_it_is(name, value):
+    assume(not glossary_of((name, value)))  # a word of the glossary has an entry at the end
     plain, hostile = (Cells(as_html(report_of((Cell(a), Cell(b))))) for a, b in (("n", "v"), (name, value)))
     assert hostile.cells == ["name", "value", name, value]
     assert hostile.tags == plain.tags
