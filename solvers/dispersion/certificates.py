@@ -14,7 +14,7 @@ from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.exact.dispersion import FREE, ONE
 from solvers.certificates.schema import POINT
 from solvers.dispersion.methods.constrained_points import solve_by_prices
-from solvers.dispersion.methods.fixing import Fixing, Terms, close_rest, fix_by_products, fix_clients
+from solvers.dispersion.methods.fixing import Fixing, Terms, close_rest, fix_by_counts, fix_by_products, fix_clients
 from solvers.dispersion.methods.points import relaxed as climbed
 from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 from solvers.dispersion.prelude import single_threaded_blas
@@ -24,6 +24,7 @@ from solvers.dispersion.relaxations.attainable import Attainable
 from solvers.dispersion.relaxations.dominance import Dominance
 from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation
 from solvers.dispersion.relaxations.fixing import client_bounds
+from solvers.dispersion.relaxations.group_counts import CountPrices, GroupCounts
 from solvers.dispersion.relaxations.slice_form import ScaledProblem, SliceForm
 from solvers.dispersion.tree.certificate import CertificateTree, NodeForm, row_prices
 from solvers.dispersion.tree.certificate_builder import CertificateBuilder, narrow, on_grain
@@ -101,6 +102,10 @@ def write_certificate(
         return tree.certificate(tree.root(left))
 
 
+#: What makes the form of counts of groups concave, in units of the largest weight of a group: more than rounding.
+_COUNTS_SHIFT = 1e-5
+
+
 class _WrittenFixing(Fixing):
     """Fixing whose passes are nodes of a certificate, fixed as its checkers will see them."""
 
@@ -160,6 +165,27 @@ class _WrittenFixing(Fixing):
         if best is None or best[0] < policy.fixing_least * self.ids.size:
             return None if best is None else 0
         return self._fixed(self._form(relaxation, form, best[1], best[2], order, is_curved=True))
+
+    def rank(self) -> np.ndarray:
+        """As `Fixing.rank`; those that cost the same in the certificate's order."""
+        return np.argsort(np.lexsort((self.tree.builder.order[self.ids], self.problem.costs[self.ids])))
+
+    def fix_by_counts(self, counts: GroupCounts, prices: CountPrices, constant: float) -> int | None:
+        """As `Fixing.fix_by_counts`, where no group is too wide and the checkers accept the order."""
+        back = 1 / self.scaled.factor
+        stated = counts.form(prices, _COUNTS_SHIFT * float(np.abs(counts.weights).max()))
+        if stated is None:
+            return None
+        diagonal, held, (cuts, weights), dominated = stated
+        pairs = np.argwhere(dominated)
+        if len(pairs) > self.tree.policy.certificate_order * self.ids.size:
+            return None
+        if not all(self.tree.accepts(*self.ids[pair].tolist()) for pair in pairs):
+            return None
+        order, counted = (pairs, dominated[tuple(pairs.T)] * back), (cuts, weights * back)
+        form = self.tree.form(diagonal * back, held * back, prices.x, counted, order, is_curved=True)
+        self.tree.last = form
+        return self._fixed(form)
 
     def search(
         self,
@@ -234,6 +260,7 @@ def _fix(tree: CertificateTree, solution: Solution, seconds: float) -> None:
     run.offer(solution.x)
     # Every pass pays here: one by multipliers of the diagonal is written in n numbers, a later one in n².
     fixing = fix_clients(problem, run, replace(policy, fixing_settled=0.0), _WrittenFixing(tree, run))
+    fix_by_counts(fixing)
     if problem.n <= policy.fixing_ratio * problem.size:
         fix_by_products(problem, run, fixing=fixing)
         close_rest(fixing)
@@ -286,11 +313,12 @@ def _without_selection(problem: DispersionProblem, expired: Callable[[], bool]) 
 
 
 def _within(problem: DispersionProblem, solution: Solution) -> float:
-    """The bound, or the objective with half of what counts as optimal where the bound is nearer than rounding."""
+    """The bound; of an optimum half of what counts as optimal, or half of what the bound leaves of that, above it."""
+    assert solution.bound is not None
     if solution.objective is None:
-        return float(solution.bound)  # type: ignore[arg-type]
-    enough = problem.tolerance_at(solution.objective, 0.5 * OPTIMALITY_GAP)
-    return max(float(solution.bound), solution.objective + enough)  # type: ignore[arg-type]
+        return solution.bound
+    half, most = (solution.objective + problem.tolerance_at(solution.objective, k * OPTIMALITY_GAP) for k in (0.5, 1))
+    return half if solution.bound <= half else max(solution.bound, (solution.bound + most) / 2)
 
 
 def _targets(problem: DispersionProblem, solution: Solution, claim: float) -> list[float]:

@@ -20,7 +20,7 @@ from solvers.dispersion.problem import DispersionProblem
 from solvers.dispersion.relaxations.dominance import Dominance, dominance
 from solvers.dispersion.relaxations.doubly_nonnegative import DNNRelaxation
 from solvers.dispersion.relaxations.fixing import ClientBounds, client_bounds
-from solvers.dispersion.relaxations.group_counts import GroupCounts
+from solvers.dispersion.relaxations.group_counts import CountPrices, GroupCounts
 from solvers.dispersion.relaxations.low_rank import LowRankRelaxation
 from solvers.dispersion.relaxations.side_prices import SidePrices
 from solvers.dispersion.relaxations.slice_form import ScaledProblem, SliceForm
@@ -222,6 +222,15 @@ class Fixing:
         kept = found.certain | (~differs.any(axis=1) & (c[first] <= c[second]))
         return Dominance.of(found.pairs[kept], found.certain[kept], self.ids.size)
 
+    def rank(self) -> NDArray[np.int64]:
+        """Places of the clients that are left in the order of their costs, the first ones first."""
+        return np.argsort(np.argsort(self.problem.costs[self.ids], kind="stable"))
+
+    def fix_by_counts(self, counts: GroupCounts, prices: CountPrices, constant: float) -> int | None:
+        """Fix by prices of counts of groups; return how many, None where they bound nothing."""
+        bounds = counts.bounds(prices)
+        return None if bounds is None else self.fix(bounds.ordered(counts.order), constant)
+
     def counts(self, policy: Policy) -> GroupCounts | None:
         """Return the problem over the clients that are left as counts of groups; None where there are none."""
         quadratic, linear, _ = self.terms()
@@ -235,7 +244,7 @@ class Fixing:
             linear,
             self.size,
             np.unique(kinds[: self.ids.size], return_inverse=True)[1],
-            self.problem.costs[self.ids],
+            self.rank(),
             policy.groups_rests,
         )
 
@@ -309,15 +318,15 @@ class Fixing:
 
 def fix_by_counts(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
     """Fix by linear programs over counts of groups, where distances follow shared labels, while that fixes clients."""
-    run, fixed = fixing.run, fixing.ids.size
+    run, fixed = fixing.run, True
     while fixed and fixing.is_open and fixing.has_choice:
         run.spend(policy.groups_work * fixing.ids.size**2)
         counts = fixing.counts(policy)
-        bounds = None if counts is None else counts.bounds(run.remaining)
-        if counts is None or bounds is None:
+        prices = None if counts is None else counts.prices(run.remaining)
+        if counts is None or prices is None:
             return
-        fixing.round(bounds.x)
-        fixed = fixing.fix(bounds.ordered(counts.order), fixing.terms()[2])
+        fixing.round(prices.x)
+        fixed = bool(fixing.fix_by_counts(counts, prices, fixing.terms()[2]))
     if fixing.is_decided and not run.proved:
         fixing.conclude()
 

@@ -27,6 +27,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from solvers.dispersion.relaxations.cuts import WIDTH, Cuts
 from solvers.dispersion.relaxations.fixing import ClientBounds
 
 _EPS = float(np.finfo(np.float64).eps)
@@ -49,6 +50,28 @@ _STEPS = 60
 
 
 @dataclass(frozen=True)
+class CountPrices:
+    """What the linear program says.
+
+    Attributes
+    ----------
+    x : (n,) ndarray
+        The fractional solution.
+    counts : (g,) ndarray
+        Price of one more client of each group.
+    order : (p,) ndarray
+        Multiplier, at least 0, of each pair of one kind.
+    shared : (r,) ndarray
+        The part of each pair's rest that the first one has, where it is positive; else the part that is not left out.
+    """
+
+    x: NDArray[np.float64]
+    counts: NDArray[np.float64]
+    order: NDArray[np.float64]
+    shared: NDArray[np.float64]
+
+
+@dataclass(frozen=True)
 class GroupCounts:
     """The objective as counts of groups, of n clients.
 
@@ -56,12 +79,16 @@ class GroupCounts:
     ----------
     linear : (n,) ndarray
         What each client adds beside counts and rests.
+    shares : (n,) ndarray
+        u.
     groups : (g, n) ndarray of bool
         Members of each group.
     weights : (g,) ndarray
         γ.
     order : (p, 2) ndarray of int
         Clients of one kind, next to each other: the first is chosen wherever the second is.
+    alike : (n,) ndarray
+        The rest of two clients of each one's kind.
     pairs : (r, 2) ndarray of int
         Clients of two kinds that have a rest.
     rests : (r,) ndarray
@@ -74,9 +101,11 @@ class GroupCounts:
     """
 
     linear: NDArray[np.float64]
+    shares: NDArray[np.float64]
     groups: NDArray[np.bool_]
     weights: NDArray[np.float64]
     order: NDArray[np.int64]
+    alike: NDArray[np.float64]
     pairs: NDArray[np.int64]
     rests: NDArray[np.float64]
     size: int
@@ -89,7 +118,7 @@ class GroupCounts:
         linear: NDArray[np.float64],
         size: int,
         kinds: NDArray[np.int64],
-        costs: NDArray[np.float64],
+        rank: NDArray[np.int64],
         most: int,
     ) -> GroupCounts | None:
         """State ``max sᵀQs + lᵀs, 1ᵀs = m`` by counts of groups; None without groups or with more than ``most`` rests.
@@ -104,13 +133,13 @@ class GroupCounts:
             m.
         kinds : (n,) ndarray of int
             Kind of each client, from 0: those of one have the same entries of Q beside all others.
-        costs : (n,) ndarray
-            Of two of a kind the cheaper one is worth no less, the first one where they cost the same.
+        rank : (n,) ndarray of int
+            Of two of a kind the one of lower rank is worth no less.
         most : int
             Pairs with a rest, at most.
         """
         n = linear.size
-        order = np.lexsort((np.arange(n), costs, kinds))
+        order = np.lexsort((rank, kinds))
         start = np.searchsorted(kinds[order], np.arange(int(kinds.max()) + 2))
         ends = order[start[:-1]], order[start[1:] - 1]
         between = quadratic[np.ix_(*ends)]
@@ -140,24 +169,23 @@ class GroupCounts:
         terms += (len(weights) + 8) * _EPS * (float(np.abs(linear).max()) + 4 * size * largest)
         return cls(
             own,
+            shares[kinds],
             groups[:, kinds],
             weights,
             np.column_stack([order[:-1], order[1:]])[is_next],
+            rest.diagonal()[kinds],
             pairs,
             2 * rest[tuple(kinds[pairs].T)],
             size,
             size * terms,
         )
 
-    def bounds(self, seconds: float) -> ClientBounds | None:
-        """Return bounds on the selections that keep the order; None where the time was too short."""
-        solved = self._solved(seconds)
-        if solved is None:
-            return None
-        x, prices, chain, shared = solved
+    def bounds(self, prices: CountPrices) -> ClientBounds | None:
+        """Return bounds on the selections that keep the order, of any prices; None where they are not finite."""
+        chain, shared = prices.order, prices.shared
         m, (first, second) = self.size, self.pairs.T
         value, constant, largest = self.linear.copy(), 0.0, np.abs(self.linear)
-        for members, weight, price in zip(self.groups, self.weights, prices, strict=True):
+        for members, weight, price in zip(self.groups, self.weights, prices.counts, strict=True):
             count = np.arange(min(int(members.sum()), m) + 1.0)
             value[members] -= price
             largest[members] += abs(price)
@@ -172,18 +200,63 @@ class GroupCounts:
             np.add.at(largest, clients, np.abs(amount))
         counted = len(self.weights) + len(self.order) + len(self.pairs) + value.size
         counts = np.minimum(self.groups.sum(axis=1), m).astype(np.float64)
-        scale = m * float(largest.max()) + float(self.weights @ counts**2 + np.abs(prices) @ counts)
+        scale = m * float(largest.max()) + float(self.weights @ counts**2 + np.abs(prices.counts) @ counts)
         scale += float(np.abs(self.rests).sum())
-        bounds = _linear_bounds(value, constant, m, self.error + (counted + 64) * _EPS * scale, x)
+        bounds = _linear_bounds(value, constant, m, self.error + (counted + 64) * _EPS * scale, prices.x)
         return bounds if np.isfinite(bounds.bound) else None
 
-    def _solved(
-        self, seconds: float
-    ) -> tuple[NDArray[np.float64], NDArray[np.float64], NDArray[np.float64], NDArray[np.float64]] | None:
+    def form(
+        self, prices: CountPrices, shift: float
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64], tuple[Cuts, NDArray[np.float64]], NDArray[np.float64]] | None:
+        r"""Return multipliers with which the objective is linear but for a shift; None where a group is too wide.
+
+        Those of each :math:`s_i - s_i^2`, halves of those of products, cuts with their multipliers of
+        :math:`(b^\top s - k)(b^\top s - k - 1)`, and an (n, n) matrix of those of :math:`s_j - s_i s_j`, i above j.
+        """
+        n, g = self.linear.size, len(self.weights)
+        sizes = self.groups.sum(axis=1)
+        if sizes.max() > WIDTH:
+            return None
+        # The square of a count by its two tangents next to the best whole one.
+        counts = np.arange(self.size + 1.0)[:, None]
+        best = (prices.counts * counts - self.weights * counts**2).argmax(axis=0)
+        upper = np.clip((prices.counts - self.weights * (2 * best - 1)) / 2, 0.0, self.weights)
+        (first, second), shared, rests = self.pairs.T, prices.shared, self.rests
+        (above, below), up, down = self.order.T, rests > 0, rests < 0
+        # Half of a product of that kind is s_i - s_i s_j, or s_j - s_i s_j, or 1 + s_i s_j - s_i - s_j.
+        plus = np.concatenate([below, second[up], first[up], first[down]])
+        minus = np.concatenate([above, first[up], second[up], second[down]])
+        halves = [prices.order, (rests * shared)[up], (rests * (1 - shared))[up], -(rests * shared)[down]]
+        pair = np.concatenate(halves) / 2
+        both = np.arange(plus.size) >= plus.size - np.count_nonzero(down)
+        members = np.zeros((2 * g + plus.size, WIDTH), dtype=np.int64)
+        signs = np.zeros_like(members)
+        for row, group in enumerate(self.groups):
+            members[[2 * row, 2 * row + 1], : sizes[row]] = np.flatnonzero(group)
+            signs[[2 * row, 2 * row + 1], : sizes[row]] = 1
+        members[2 * g :, 0], members[2 * g :, 1] = plus, minus
+        signs[2 * g :, 0], signs[2 * g :, 1] = 1, np.where(both, 1, -1)
+        levels = np.concatenate([np.column_stack([best - 1, best]).ravel(), both.astype(np.int64)])
+        weights = np.concatenate([np.column_stack([self.weights - upper, upper]).ravel(), pair])
+        diagonal = shift - 2 * self.shares + self.weights @ self.groups
+        np.add.at(diagonal, plus, pair)
+        np.add.at(diagonal, minus, pair)
+        held, dominated = np.zeros((n, n)), np.zeros((n, n))
+        held[first[down], second[down]] = -(rests * (1 - shared))[down] / 2
+        starts = np.flatnonzero(~np.isin(np.arange(n), below))
+        after = dict(zip(above.tolist(), below.tolist(), strict=True))
+        for start in starts.tolist():
+            kind = [start]
+            while kind[-1] in after:
+                kind.append(after[kind[-1]])
+            dominated[np.ix_(kind, kind)] = np.triu(np.full((len(kind), len(kind)), 2 * self.alike[start]), 1)
+        dominated[above, below] -= prices.order
+        return diagonal, held + held.T, (Cuts.of(members, signs, levels, n), weights), dominated
+
+    def prices(self, seconds: float) -> CountPrices | None:
         """Solve the linear program over s, c, the squares q ≥ c² and products z of pairs with a rest.
 
-        Returns s, the prices of the groups' counts and of the order, and for each pair the part of its rest that the
-        first one has (where it is positive) or the part that is not left out.
+        None where the time was too short.
         """
         from scipy import optimize, sparse
 
@@ -230,7 +303,7 @@ class GroupCounts:
         shared = np.zeros(r)
         shared[up] = np.where(of_first + of_second > 0, of_first / np.maximum(of_first + of_second, _TINY), 0.5)
         shared[down] = np.minimum(both / -self.rests[down], 1.0)
-        return np.clip(answer.x[:n], 0.0, 1.0), -unit * answer.eqlin.marginals[1:], chain, shared
+        return CountPrices(np.clip(answer.x[:n], 0.0, 1.0), -unit * answer.eqlin.marginals[1:], chain, shared)
 
 
 def _shares(between: NDArray[np.float64]) -> NDArray[np.float64]:

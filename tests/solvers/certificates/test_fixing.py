@@ -15,7 +15,7 @@ from solvers.certificates import check, check_certificate
 from solvers.certificates.exact.concave import curvatures, largest_of
 from solvers.certificates.schema import POINT
 from solvers.dispersion import DispersionProblem, certificates
-from solvers.dispersion.methods.fixing import close_rest
+from solvers.dispersion.methods.fixing import close_rest, fix_by_counts, fix_clients
 from solvers.dispersion.policy import Policy
 from solvers.dispersion.relaxations.cuts import Cuts
 from solvers.dispersion.tree.certificate import CertificateTree
@@ -159,6 +159,31 @@ def test_auto_fixes_and_both_checkers_see_it(written):
     assert 0 in certificate.arrays["curved"]
     assert check(problem, certificate) == second(problem, certificate) <= certificate.bound
     assert certificate.bound <= solution.objective + problem.tolerance_at(solution.objective)
+
+
+@pytest.mark.parametrize(
+    ("n", "kind"), few_of([(300, "drawn"), (500, "drawn"), (500, "played"), (500, "half"), (1_000, "drawn")], 1)
+)
+def test_counts_of_groups_are_written_for_both_checkers(n, kind):
+    """Two labels a client: some passes of quadratic fixing and one form that is linear but for rounding."""
+    problem = Round(n, "two", kind)()
+    run = Run(problem, "auto", None, 0)
+    run.offer(solve(problem, method="tabu", seed=0).x)
+    fix_by_counts(fix_clients(problem, run))
+    assert run.proved
+    certificate = certificates.write_certificate(run.solution(), math.inf, relaxed=False)
+    assert certificate is not None
+    assert len(certificate.arrays["form"]) <= 4
+    assert len(certificate.arrays["form_cut"]) > 0
+    assert check(problem, certificate) == second(problem, certificate) <= certificate.bound
+    assert run.bound <= certificate.bound < run.objective + problem.tolerance_at(run.objective)
+    arrays = {name: array.astype(np.int64) for name, array in certificate.arrays.items()}
+    cut = arrays["form_cut"].copy()
+    cut[::3] = cut[::3] * 9 // 10
+    refused(problem, with_arrays(certificate, form_cut=cut), "")
+    moved = arrays["form_cut"].copy()
+    moved[1::3] += 1
+    refused(problem, with_arrays(certificate, form_cut=moved), "")
 
 
 @pytest.mark.thorough

@@ -15,7 +15,8 @@ from solvers.dispersion.methods.exact import brute_force
 from solvers.dispersion.methods.fixing import Fixing, fix_by_counts, fix_clients
 from solvers.dispersion.neighbourhood import ensure_incumbent
 from solvers.dispersion.policy import Policy
-from solvers.dispersion.relaxations.group_counts import GroupCounts
+from solvers.dispersion.relaxations.fixing import ClientBounds
+from solvers.dispersion.relaxations.group_counts import CountPrices, GroupCounts
 from solvers.run import Run
 from tests.solvers.dispersion.cases import selections
 from tests.solvers.dispersion.test_fixing import exact_values
@@ -47,6 +48,15 @@ def labelled(rng: np.random.Generator, *, apart: bool = False) -> tuple[np.ndarr
     return h * scale, rng.integers(0, 4, kinds.size) * rng.choice([0.0, 0.3, 2.0]) * scale, kinds
 
 
+def bounds_of(counts: GroupCounts) -> ClientBounds:
+    """Bounds at the prices of the linear program."""
+    prices = counts.prices(np.inf)
+    assert prices is not None
+    bounds = counts.bounds(prices)
+    assert bounds is not None
+    return bounds
+
+
 def keeping(order: np.ndarray, chosen: np.ndarray) -> np.ndarray:
     """Rows of selections that contain the first client of each pair wherever they contain the second."""
     return chosen[(chosen[:, order[:, 0]] >= chosen[:, order[:, 1]]).all(axis=1)]
@@ -60,11 +70,10 @@ def test_no_bound_is_below_a_restricted_optimum_that_keeps_the_order(seed):
         h, costs, kinds = labelled(rng)
         n = costs.size
         m = int(rng.integers(2, n - 1))
-        counts = GroupCounts.of(h, -costs, m, kinds, costs, 1_000)
+        counts = GroupCounts.of(h, -costs, m, kinds, np.argsort(np.argsort(costs, kind="stable")), 1_000)
         if counts is None:
             continue
-        bounds = counts.bounds(np.inf)
-        assert bounds is not None
+        bounds = bounds_of(counts)
         chosen = keeping(counts.order, selections(n, m))
         values = exact_values(h, -costs, chosen)
         best = max(values)
@@ -83,6 +92,51 @@ def test_no_bound_is_below_a_restricted_optimum_that_keeps_the_order(seed):
         assert counts.error < 1e-9 * scale
     assert bounded >= 12
     assert min(tight, with_rests, with_order) >= 3
+
+
+@pytest.mark.parametrize("seed", few_of(range(20), 1))
+def test_any_prices_bound_and_state_a_form_that_is_no_less(seed):
+    rng = np.random.default_rng(seed)
+    stated = 0
+    for _ in range(40):
+        h, costs, kinds = labelled(rng)
+        n = costs.size
+        m = int(rng.integers(2, n - 1))
+        counts = GroupCounts.of(h, -costs, m, kinds, np.argsort(np.argsort(costs, kind="stable")), 1_000)
+        if counts is None:
+            continue
+        scale = float(np.abs(h).max())
+        prices = counts.prices(np.inf)
+        is_best = rng.random() < 0.5
+        if not is_best:  # as a liar or rounding may have them
+            prices = CountPrices(
+                rng.random(n),
+                rng.normal(size=len(counts.weights)) * m * scale,
+                rng.random(len(counts.order)) * scale,
+                rng.random(len(counts.rests)),
+            )
+        bounds, form = counts.bounds(prices), counts.form(prices, 1e-6 * scale)
+        assert bounds is not None
+        assert form is not None
+        diagonal, held, (cuts, weights), dominated = form
+        assert min(held.min(), weights.min()) >= 0
+        chosen = keeping(counts.order, selections(n, m))
+        values = exact_values(h, -costs, chosen)
+        assert Fraction(bounds.bound) >= max(values)
+        b = np.zeros((len(cuts), n))
+        np.add.at(b, (np.arange(len(cuts))[:, None], cuts.members), cuts.signs)
+        for row, value in zip(chosen, values, strict=True):
+            sums = b @ row
+            added = row @ held @ row + weights @ ((sums - cuts.k) * (sums - cuts.k - 1))
+            added += (dominated * (row - np.outer(row, row))).sum()
+            assert added >= -1e-9 * scale * m * m
+            # So the form is worth as much as the objective, or more; on selections it is linear.
+            assert not is_best or float(value) + added <= bounds.bound + 1e-6 * scale * m * m
+        quadratic = h - np.diag(diagonal) + held + (b.T * weights) @ b - (dominated + dominated.T) / 2
+        flat = np.eye(n) - 1 / n
+        assert np.linalg.eigvalsh(flat @ quadratic @ flat)[-1] <= 1e-9 * scale
+        stated += 1
+    assert stated >= 10
 
 
 def test_counts_and_rests_are_the_objective():
@@ -168,11 +222,11 @@ def test_it_is_for_few_different_distances_and_without_side_constraints():
         counts = Fixing(problem, run).counts(Policy(groups_rests=100_000))
         assert (counts is not None) == there
     one = np.ones((12, 12)) - np.eye(12)
-    assert GroupCounts.of(one, np.zeros(12), 4, np.zeros(12, dtype=int), np.zeros(12), 10) is None
-    assert GroupCounts.of(np.zeros((12, 12)), np.zeros(12), 4, np.arange(12), np.zeros(12), 10) is None
+    assert GroupCounts.of(one, np.zeros(12), 4, np.zeros(12, dtype=int), np.arange(12), 10) is None
+    assert GroupCounts.of(np.zeros((12, 12)), np.zeros(12), 4, np.arange(12), np.arange(12), 10) is None
     rng = np.random.default_rng(0)
     random = np.triu(rng.integers(1, 9, (60, 60)), 1).astype(float)
-    assert GroupCounts.of(random + random.T, np.zeros(60), 6, np.arange(60), np.zeros(60), 10_000) is None
+    assert GroupCounts.of(random + random.T, np.zeros(60), 6, np.arange(60), np.arange(60), 10_000) is None
 
 
 def test_no_time_is_no_bound():
@@ -181,4 +235,4 @@ def test_no_time_is_no_bound():
     ensure_incumbent(labels, run)
     counts = Fixing(labels, run).counts(Policy(groups_rests=100_000))
     assert counts is not None
-    assert counts.bounds(0.0) is None
+    assert counts.prices(0.0) is None
