@@ -123,7 +123,11 @@ def test_bounds():
 
 
 #: Runs with an exact method: label, what the comparisons per outcome are, splits.
-EXACT = [("exact_vs_heuristic_exclusions", 2 * 3, 20), ("exact_selectors", 2 + 2 + 3, 20)]
+EXACT = [
+    ("exact_vs_heuristic_exclusions", 2 * 3, 20),
+    ("exact_vs_heuristic_fedgs", 7 * 3, 20),
+    ("exact_selectors", 2 + 2 + 3, 20),
+]
 
 
 @pytest.mark.parametrize(("label", "comparisons", "splits"), EXACT)
