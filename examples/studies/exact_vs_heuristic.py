@@ -205,6 +205,18 @@ FEDGS = Scale(
     ),
 )
 
+#: The regimes that are in neither of these, without CA-Fed's random exclusions.
+REST = Scale(
+    rounds=None,
+    splits=20,
+    seeds=1,
+    regimes=tuple(
+        replace(each, others={name: choice for name, choice in each.others.items() if name != AS_MANY})
+        for each in PAPER.regimes
+        if each.paper != "FedGS" and each.title not in {given.title for given in EXCLUSIONS.regimes}
+    ),
+)
+
 #: What is compared, by its name in a run's summary: heading and decimals. The late loss, of the last fifth of the
 #: rounds, is less noisy than the last round's.
 OUTCOMES = {
@@ -395,7 +407,7 @@ def results(setup, plan=None, measured=None):
     yield Picture(effects_figure(effects), "exact_vs_heuristic", 80)
 
 
-STUDY = Study(__doc__, QUICK, PAPER, results, plans={"exclusions": EXCLUSIONS, "fedgs": FEDGS})
+STUDY = Study(__doc__, QUICK, PAPER, results, plans={"exclusions": EXCLUSIONS, "fedgs": FEDGS, "rest": REST})
 
 
 if __name__ == "__main__":
