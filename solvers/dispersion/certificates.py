@@ -103,7 +103,7 @@ def write_certificate(
 
 
 #: What makes the form of counts of groups concave, in units of the largest weight of a group: more than rounding.
-_COUNTS_SHIFT = 1e-5
+_COUNTS_SHIFT = 1e-7
 
 
 class _WrittenFixing(Fixing):
@@ -313,12 +313,11 @@ def _without_selection(problem: DispersionProblem, expired: Callable[[], bool]) 
 
 
 def _within(problem: DispersionProblem, solution: Solution) -> float:
-    """The bound; of an optimum half of what counts as optimal, or half of what the bound leaves of that, above it."""
-    assert solution.bound is not None
+    """The bound, or the objective with half of what counts as optimal where the bound is nearer than rounding."""
     if solution.objective is None:
-        return solution.bound
-    half, most = (solution.objective + problem.tolerance_at(solution.objective, k * OPTIMALITY_GAP) for k in (0.5, 1))
-    return half if solution.bound <= half else max(solution.bound, (solution.bound + most) / 2)
+        return float(solution.bound)  # type: ignore[arg-type]
+    enough = problem.tolerance_at(solution.objective, 0.5 * OPTIMALITY_GAP)
+    return max(float(solution.bound), solution.objective + enough)  # type: ignore[arg-type]
 
 
 def _targets(problem: DispersionProblem, solution: Solution, claim: float) -> list[float]:

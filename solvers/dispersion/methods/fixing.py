@@ -41,6 +41,9 @@ _MENDED = 10
 #: is below the incumbent.
 _EQUAL = 0.25
 
+#: Part of what counts as optimal by which a bound of counts is raised: whole numbers of a certificate state it, too.
+_WRITTEN = 0.02
+
 
 class Fixing:
     """Clients of a problem that are fixed, in units of `ScaledProblem`; the incumbent of its run is the value to beat.
@@ -229,7 +232,10 @@ class Fixing:
     def fix_by_counts(self, counts: GroupCounts, prices: CountPrices, constant: float) -> int | None:
         """Fix by prices of counts of groups; return how many, None where they bound nothing."""
         bounds = counts.bounds(prices)
-        return None if bounds is None else self.fix(bounds.ordered(counts.order), constant)
+        if bounds is None:
+            return None
+        spare = self.problem.tolerance_at(self.value, _WRITTEN * OPTIMALITY_GAP) * self.scaled.factor
+        return self.fix(bounds.raised(spare).ordered(counts.order), constant)
 
     def counts(self, policy: Policy) -> GroupCounts | None:
         """Return the problem over the clients that are left as counts of groups; None where there are none."""
