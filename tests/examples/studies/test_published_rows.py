@@ -25,6 +25,7 @@ import graph_worth
 import objective_on_the_graph
 import objectives_and_distances
 import optimisers_curse
+import price_of_myopia
 
 GALLERY = Path(__file__).parents[3] / "docs" / "gallery"
 
@@ -382,3 +383,24 @@ def test_bias_and_variance():
             assert interval(part[column]) == pytest.approx((row[column], row[f"± {column}"]), rel=DIGITS, abs=1e-9)
         ratio = interval(part["error"] / uniform["error"])
         assert ratio == pytest.approx((row["of uniform's"], row["±"]), rel=DIGITS, abs=1e-9)
+
+
+def test_price_of_myopia():
+    """Variances beside the clairvoyant's, and differences of the losses, paired by draw and split."""
+    rows = read("price_of_myopia_draws")
+    same(price_of_myopia.prices(rows), "price_of_myopia_prices.csv")
+    same(price_of_myopia.losses(rows), "price_of_myopia_losses.csv")
+    cells = rows.set_index(["availability", "planner", "draw"]).sort_index()
+    for row in read_table("price_of_myopia_prices").to_dict("records"):
+        name = row["availability"]
+        part, best = (cells.loc[(name, who), "variance"] for who in (row["planner"], price_of_myopia.CLAIRVOYANT))
+        assert len(part) == row["draws"] == 20
+        assert interval(part) == pytest.approx((row["variance"], row["± variance"]), rel=DIGITS, abs=1e-9)
+        if np.isfinite(row["of clairvoyant's"]) and best.min() > 0:
+            ratio = (row["of clairvoyant's"], row["±"])
+            assert interval(part / best) == pytest.approx(ratio, rel=DIGITS, abs=1e-9)
+    for row in read_table("price_of_myopia_losses").to_dict("records"):
+        name, outcome = row["availability"], row["outcome"]
+        part, best = (cells.loc[(name, who), outcome] for who in (row["planner"], price_of_myopia.CLAIRVOYANT))
+        assert len(part) == row["splits"] == 20
+        assert interval(part - best) == pytest.approx((row["difference"], row["±"]), rel=DIGITS, abs=1e-9)
