@@ -148,16 +148,22 @@ def test_beside_exact_runs(label, comparisons, splits):
             assert stats.ttest_1samp(apart, 0).pvalue == pytest.approx(line["p"], rel=DIGITS)
 
 
-def test_exclusions_again():
-    """Of two regimes the rows of the exclusions give what the whole study published, in all outcomes."""
-    rows, table = read("exact_vs_heuristic_exclusions_runs"), read_table("exact_vs_heuristic_results")
-    table = table[(table["paper"] == "CA-Fed") & table["regime"].isin(rows["regime"])]
-    assert len(table) == 2 * 2 * len(exact_vs_heuristic.OUTCOMES)
+#: Plans with regimes of the whole study, and how many comparisons an outcome has that are in its table, too.
+AGAIN = [("exclusions", 2 * 2), ("rest", 4 * 2 + 2 * 3 + 2 * 2)]
+
+
+@pytest.mark.parametrize(("plan", "comparisons"), AGAIN)
+def test_exact_vs_heuristic_again(plan, comparisons):
+    """The rows of a plan give what the whole study published, in all outcomes."""
+    rows, table = read(f"exact_vs_heuristic_{plan}_runs"), read_table("exact_vs_heuristic_results")
+    table = table[table["regime"].isin(rows["regime"])]
+    assert len(table) == comparisons * len(exact_vs_heuristic.OUTCOMES)
     for line in table.to_dict("records"):
         part = rows[rows["regime"] == line["regime"]]
         values = part.pivot(index="split", columns="method", values=line["outcome"])
         assert values["exact"].mean() == pytest.approx(line["exact"], rel=DIGITS)
         apart = values[line["method"]] - values["exact"]
+        assert len(apart) == line["splits"] == 20
         assert interval(apart) == pytest.approx((line["difference"], line["half"]), rel=DIGITS, abs=1e-9)
 
 
