@@ -96,10 +96,14 @@ class Front(Sequence[Solution]):
         return f"Front({len(self)} solutions of {first} against {second}, {cut})"
 
     def to_frame(self) -> pd.DataFrame:
-        """Return a table with a row per solution: both terms, the solution's bound, status, seconds, ids as a tuple."""
+        """Return a table with a row per solution: both terms, the solution's bound, status, seconds, ids as a tuple.
+
+        A budget of the name of another column is "sum of" it.
+        """
         import pandas as pd
 
         first, second = self.terms
+        second = f"sum of {second}" if second in (first, "bound", "status", "seconds", "selected") else second
         rows = [
             {
                 first: pair[0],

@@ -279,6 +279,18 @@ def test_a_table_and_a_picture():
         front.plot("front.png")
 
 
+@pytest.mark.parametrize("name", ["seconds", "bound", "status", "selected", "objective"])
+def test_a_budget_may_have_the_name_of_a_column(name):
+    use = np.arange(8.0)
+    problem = DispersionProblem(drawn(2)[0].distances[:8, :8], size=3, budgets=[Budget(use, 20.0, name)])
+    front = frontier(problem, against=name)
+    frame = front.to_frame()
+    assert frame.columns.is_unique
+    assert frame.columns[:2].tolist() == ["objective", f"sum of {name}"]
+    assert frame[["objective", f"sum of {name}"]].to_numpy().tolist() == front.pairs.tolist()
+    assert frame["bound"].tolist() == [solution.bound for solution in front]
+
+
 def test_what_has_no_second_term_is_refused():
     problem, _ = drawn(2)
     with pytest.raises(InvalidProblem, match="there is no budget 'money'; the problem's budgets: none"):
