@@ -25,7 +25,7 @@ class DistanceError(GraphError):
 
 
 class ProtocolError(GraphError):
-    """A secure computation whose parties cannot go on: wrong shape, range or order of messages."""
+    """A secure computation that cannot go on: a setting, a vector or a message is wrong, or out of order."""
 
 
 class GraphWarning(UserWarning):

@@ -11,7 +11,7 @@ graph or counts; it trains in round 0, too, and so has a round more than the oth
 A learned graph begins in round 0, in which all available clients train for it alone; so that no other model has a
 round more, ``oracle`` has this round too. ``wrong`` is the
 oracle's with its clients shuffled, and ``no graph`` is α = 0: least selected first. What the graphs do stands beside
-what the ids do: ``oracle, ties at random`` takes other optima of the very same problems.
+what the ids do: ``oracle, ties at random`` breaks ties among equal selections at random.
 
 Columns: smallest and final test loss, and their distances from the oracle's under the same seed, with half the 95 %
 confidence interval of the mean (Student's t), and whether that is within 2 % ("agrees", two one-sided tests), beyond

@@ -180,7 +180,7 @@ def _dealt(labels: NDArray[np.int64], sizes: NDArray[np.int64], rng: np.random.G
 
 
 class NoisyParts(list[NDArray[np.int64]]):
-    """Indices of each client, whose features get Gaussian noise of these standard deviations, (N,)."""
+    """Indices of each client; `deviations`, (N,), has the standard deviation of the Gaussian noise on its features."""
 
     def __init__(self, parts: Sequence[NDArray[np.int64]], deviations: NDArray[np.float64]) -> None:
         super().__init__(parts)

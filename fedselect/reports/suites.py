@@ -257,7 +257,7 @@ def _lost_table(table: pd.DataFrame, ours: Sequence[str]) -> Table:
 
 def _win_tables(table: pd.DataFrame) -> list[Table]:
     """Tabulate wins of the row against the column at the longest limit, by decision and by proof."""
-    found = []
+    found, limit = [], _limit(table["time_limit"].max())
     for measure, least, what in (
         ("gap_to_best", 1e-6, "better decision"),
         ("time_to_proof", 0.1, "sooner proof, by more than 0.1 s"),
@@ -269,8 +269,8 @@ def _win_tables(table: pd.DataFrame) -> list[Table]:
         names = list(dict.fromkeys(pairs["method"]))
         rows = tuple((word(name), *(word(cells.get((name, other))) for other in names)) for name in names)
         caption = (
-            f"Wins by {what}: races won and lost by the row against the column, of those that both took; the rest are "
-            "ties."
+            f"Wins by {what}, {limit}: races won and lost by the row against the column, of those that both took; the "
+            "rest are ties."
         )
         columns = (Column("method", numeric=False), *map(Column, names))
         found.append(Table(f"wins-{measure.replace('_', '-')}", caption, columns, rows))

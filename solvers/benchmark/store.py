@@ -56,7 +56,7 @@ class Store:
         write_atomically(self.folder / MANIFEST, json.dumps({"format": FORMAT, **manifest}, indent=1).encode())
 
     def problem_file(self, instance: Instance) -> str:
-        """Return the file in which solver processes find an instance."""
+        """Return the file in which solver processes find an instance; write it where it is missing."""
         name = re.sub(r"[^\w.+-]+", "-", instance.name)[:80]
         path = self.folder / "instances" / f"{name}-{instance.digest[:12]}.npz"
         if not path.exists():

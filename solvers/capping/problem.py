@@ -18,7 +18,7 @@ from solvers.problem import Problem
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class CappingProblem(Problem):
-    r"""Give each of K clients a probability between a floor and 1, as near to proportional to its weight as possible.
+    r"""Give each of K clients a floor of probability, and share out the rest by weight, up to 1 each.
 
     With the residual mass :math:`q = k - K\sigma` and the proportional shares :math:`v_i = q\, w_i / \sum_j w_j`,
 

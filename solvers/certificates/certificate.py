@@ -55,6 +55,7 @@ class Certificate:
         * ``origin``, ``client``, ``form``: of each node, where it lies (-1: the root; 2 k: below node k, without whom
           it branches on; 2 k + 1: with), on whom it branches (-1: on nobody, its tangent closes it), its form (-1: it
           has none, and only branches).
+        * ``grain``: a whole number, the unit of ``point``.
         * ``point``: where the nodes' tangents are taken, in units of 1 / ``grain``: form by form, and there one client
           of ``ids`` after the other, the nodes of the form in their order.
         * ``form_row``: of each form, products of what two rows of the side constraints leave of their limits

@@ -520,7 +520,8 @@ def file_model(problem: DispersionProblem, formulation: str) -> FileModel:
         * ``"rlt"``: a variable a pair, :math:`y_{ij} \le x_i`, :math:`y_{ij} \le x_j` and
           :math:`\sum_j y_{ij} = (m - 1) x_i`. A strong relaxation, and n²/2 products beside the binaries.
         * ``"glover"``: a variable a client, :math:`z_i \le U_i x_i` and
-          :math:`z_i \le \sum_j w h_{ij} x_j - L_i (1 - x_i)` (Glover, Management Science 22(4), 1975). Small and weak.
+          :math:`z_i \le \sum_j w h_{ij} x_j - L_i (1 - x_i)` (Glover, Management Science 22(4), 1975). :math:`U_i` is
+          the sum of the m − 1 largest :math:`w h_{ij}`, :math:`L_i` of the m smallest. Small and weak.
         * ``"tangent"``: one variable below tangents of the objective made concave on the slice. The optimum of this
           model is an upper bound, and mostly not attained: there are n − m + 5 tangents, while the objective needs one
           at an optimal selection. The other formulations have the problem's optimum.

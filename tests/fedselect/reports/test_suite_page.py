@@ -33,6 +33,7 @@ def test_a_page_is_made_of_a_run(tmp_path, monkeypatch):
         f"{benchmark.manifest['commit']}",
         "one thread per solve, seed 0, untimed",
         "2 s: 2 races",
+        "Wins by better decision, 2 s: races won and lost",
         "Performance profile",
         "every row is sound",
         "selection-profile.png",
