@@ -152,7 +152,7 @@ def conflict(problem: Problem | Contradiction, time_limit: float | None = None) 
 
 
 def with_conflict(solution: Solution, left: float) -> str:
-    """Return the message of an infeasible solution with its conflict, where that is found in a second."""
+    """Return the message of an infeasible solution with its conflict, if found within a second and ``left`` seconds."""
     if left <= 0:
         return solution.message
     try:

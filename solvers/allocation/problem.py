@@ -275,7 +275,7 @@ class AllocationProblem(Problem):
         .. math:: d(\lambda) = \sum_k \min_{\ell_k \le s \le u_k} \Big(\frac{c_k}{s} + \lambda s\Big) - \lambda S
                   - \sum_k \frac{c_k}{N_k}
 
-        less a margin for its rounding. It is the optimum over real allocations at the price that `kkt` reports.
+        less a margin for its rounding. At the price that `kkt` reports, d is the optimum over real allocations.
         """
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             best = np.where(self.costs > 0, np.sqrt(self.costs / price), 0.0)
@@ -284,7 +284,7 @@ class AllocationProblem(Problem):
     def integer_bound(self, price: float) -> float:
         """Return `relaxed_bound` with the minimum over whole numbers: valid for allocations in whole clients only.
 
-        At the price that ``greedy`` reports it equals the optimum, as the costs are convex in s.
+        At the price that ``greedy`` reports it is the optimum less a margin for rounding, as costs are convex in s.
         """
         with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
             # The first s whose next client gains no more than the price: c / (s (s + 1)) ≤ λ; its neighbours are

@@ -67,7 +67,8 @@ def exchanges(problem: ScheduleProblem, run: Run) -> None:
 def min_cost_flow(problem: ScheduleProblem, run: Run) -> None:
     """State the convex-cost flow to OR-Tools, with an arc of cost 2v + 1 for the turn after v: exact in whole numbers.
 
-    The solver cannot be stopped; a time limit that is over before it begins leaves ``round-by-round``'s schedule.
+    The solver cannot be stopped. A time limit that is over before its model is built leaves ``round-by-round``'s
+    schedule.
     """
     with run.loading():
         from ortools.graph.python import min_cost_flow as flows

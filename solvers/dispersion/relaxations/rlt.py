@@ -7,9 +7,10 @@ With :math:`y_{ij} = s_i s_j` the objective is :math:`\sum_i (l_i s_i + \sum_{j 
 .. math:: v_i(\lambda) = l_i + \text{the } m - 1 \text{ largest of } q_{ij} + \lambda_{ij}, \quad j \ne i,
     \qquad \text{bound}(\lambda) = \text{the } m \text{ largest of } v_i(\lambda).
 
-Every λ gives a bound; the least one is that of the level-1 linearisation of Adams and Sherali (Management Science 32,
-1986). Caprara, Pisinger and Toth (INFORMS J. Comput. 11, 1999) used multipliers of this kind for the quadratic
-knapsack problem. The bound is strong where few of many are chosen.
+Every λ gives a bound. The least one is that of the linear program with these equations and :math:`0 \le y_{ij} \le s_i
+\le 1`: the level-1 linearisation of Adams and Sherali (Management Science 32, 1986) without its rows :math:`y_{ij} \ge
+s_i + s_j - 1`, with which it can be lower. Caprara, Pisinger and Toth (INFORMS J. Comput. 11, 1999) used multipliers
+of this kind for the quadratic knapsack problem. The bound is strong where few of many are chosen.
 
 ==================== ==================================================
 symbol               name

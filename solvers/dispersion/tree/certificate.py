@@ -63,9 +63,22 @@ _NO_PAIRS: NDArray[np.int64] = np.zeros((0, 2), dtype=np.int64)
 
 @dataclass(frozen=True)
 class NodeForm:
-    """A form over ``ids``, in doubles and as the checker sees it: its number in the builder, pairs worth holding.
+    """A form over ``ids``, in doubles and as the checker sees it.
 
-    ``warm`` is what the doubly nonnegative relaxation of a child starts from, where the multipliers are those of one.
+    Attributes
+    ----------
+    index : int
+        Its number in the `CertificateBuilder`.
+    checked : CheckedForm
+        The form in whole numbers, as the checker sees it.
+    matrix, linear : ndarray of float
+        The same in doubles.
+    pairs : (p, 2) ndarray of int
+        Pairs of clients, by place in ``ids``, whose products a child's relaxation holds non-negative.
+    point : (n,) ndarray of float
+        Where tangents are first taken, over all clients.
+    warm : WarmStart, optional
+        What the doubly nonnegative relaxation of a child starts from, where the multipliers are those of one.
     """
 
     index: int
