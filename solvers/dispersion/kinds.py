@@ -53,20 +53,22 @@ def kinds_of(distances: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDAr
         `KindDispersionProblem` takes. None where no two clients are alike.
     """
     n = len(distances)
-    # Clients of one kind have the same numbers in their rows, in another order: where i has 0 to itself, j has h_ij.
-    sums = np.sort(distances, axis=1).astype(np.float64)
-    _, kinds = equal_rows(sums)
-    if n == 0 or int(kinds.max()) + 1 == n:
+    if n == 0:
         return None
+    # A number for each row, in whole numbers modulo 2^64: where i has 0 to itself, j has h_ij, and else all is equal.
+    weights = np.random.default_rng(n).integers(0, 2**64, n, dtype=np.uint64)
+    numbers = np.array([(_bits(row) * weights).sum() for row in distances])
     groups: list[list[int]] = []
-    of_sums: list[list[int]] = [[] for _ in range(int(kinds.max()) + 1)]  # groups of one multiset of distances
+    firsts = np.empty(n, dtype=np.int64)  # of each group
     for client in range(n):
-        for group in of_sums[kinds[client]]:
-            if _alike(distances, groups[group], client):
-                groups[group].append(client)
+        first = firsts[: len(groups)]
+        moved = _bits(distances[client, first]) * (weights[client] - weights[first])
+        for near in np.flatnonzero(numbers[client] + moved == numbers[first]).tolist():
+            if _alike(distances, groups[near], client):
+                groups[near].append(client)
                 break
         else:
-            of_sums[kinds[client]].append(len(groups))
+            firsts[len(groups)] = client
             groups.append([client])
     if len(groups) == n:
         return None
@@ -75,6 +77,12 @@ def kinds_of(distances: NDArray[np.floating]) -> tuple[NDArray[np.float64], NDAr
         found[group] = number
     first, last = np.array([g[0] for g in groups]), np.array([g[-1] for g in groups])
     return np.ascontiguousarray(distances[np.ix_(first, last)], dtype=np.float64), found
+
+
+def _bits(row: NDArray[np.floating]) -> NDArray[np.uint64]:
+    """Return numbers as whole numbers: equal ones as equal ones, and 0 as 0."""
+    bits = (row.astype(np.float64) + 0.0).view(np.uint64)
+    return bits ^ (bits >> np.uint64(32))  # the last bits of small whole numbers are 0
 
 
 def _alike(distances: NDArray[np.floating], group: list[int], client: int) -> bool:

@@ -7,6 +7,7 @@ import pytest
 
 from solvers import methods, solve
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
+from solvers.dispersion import kinds as of_kinds
 from solvers.dispersion.kinds import equal_rows, kinds_of
 from solvers.dispersion.methods import kinds
 from solvers.dispersion.tree.counts import Counts, cheapest_of_each
@@ -222,6 +223,23 @@ def test_kinds_are_found_in_a_matrix_and_nowhere_else():
         assert (again == h).all()
         assert kinds.max() + 1 < len(h)
     assert kinds_of(rng.random((30, 30)) + np.arange(30)) is None
+
+
+def test_few_clients_are_compared_where_all_rows_have_the_same_numbers(monkeypatch):
+    """As codes of nine bits have: one row is another one in another order."""
+    compared = []
+    alike = of_kinds._alike
+    monkeypatch.setattr(of_kinds, "_alike", lambda *given: compared.append(given[-1]) or alike(*given))
+    bits = (np.arange(512)[:, None] >> np.arange(9)) & 1
+    h = (bits[:, None] != bits).sum(axis=2).astype(np.float32)
+    assert kinds_of(h) is None
+    assert len(compared) <= 10
+    h[0], h[:, 0] = h[1], h[:, 1]
+    h[0, 0], h[0, 1], h[1, 0] = 0.0, 1.0, 1.0
+    found = kinds_of(h)
+    assert found is not None
+    assert found[1][0] == found[1][1]
+    assert len(found[0]) == 511
 
 
 def _twins(h: np.ndarray, i: int, j: int) -> bool:
