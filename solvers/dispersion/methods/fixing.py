@@ -65,6 +65,8 @@ class Fixing:
         Between the last bound and what a selection may be worth that is left out.
     last : tuple of ndarray and LowRankRelaxation, or None
         Clients and relaxation of the last multipliers of products.
+    uncounted : int
+        How many clients were left when they had no counts of groups.
     """
 
     def __init__(self, problem: DispersionProblem, run: Run) -> None:
@@ -73,6 +75,7 @@ class Fixing:
         self.outside, self.gap = -np.inf, np.inf
         self.sides: SidePrices | None = None
         self.last: tuple[NDArray[np.int64], LowRankRelaxation] | None = None
+        self.uncounted = 0
         if problem.is_constrained:
             states = problem.constraints.states
             self.ids, self.ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
@@ -252,6 +255,7 @@ class Fixing:
             np.unique(kinds[: self.ids.size], return_inverse=True)[1],
             self.rank(),
             policy.groups_rests,
+            lambda: self.run.expired,
         )
 
     def part(self) -> tuple[DispersionProblem, SubproblemRun]:
@@ -325,11 +329,14 @@ class Fixing:
 def fix_by_counts(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
     """Fix by linear programs over counts of groups, where distances follow shared labels, while that fixes clients."""
     run, fixed = fixing.run, True
-    while fixed and fixing.is_open and fixing.has_choice:
+    while fixed and fixing.is_open and fixing.has_choice and fixing.ids.size != fixing.uncounted:
         run.spend(policy.groups_work * fixing.ids.size**2)
         counts = fixing.counts(policy)
-        prices = None if counts is None else counts.prices(run.remaining)
-        if counts is None or prices is None:
+        if counts is None:
+            fixing.uncounted = fixing.ids.size
+            return
+        prices = counts.prices(math.inf if run.counts_work else run.remaining)
+        if prices is None:
             return
         fixing.round(prices.x)
         fixed = bool(fixing.fix_by_counts(counts, prices, fixing.terms()[2]))

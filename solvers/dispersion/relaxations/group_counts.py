@@ -21,6 +21,7 @@ Bur. Standards 69B, 1965).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -41,6 +42,10 @@ _LEAST = 4
 
 #: Kinds, at most, and groups that are looked for: each look takes the square of the number of kinds.
 _KINDS, _LOOKS = 1_000, 256
+
+#: Every so many looks, groups are given up where those to come, each with so many times the pairs of one so far, would
+#: leave too many rests: in a random graph every look finds a small clique.
+_AGAIN, _FASTER = 16, 2
 
 #: More than what underflow changes in any sum here.
 _TINY = 1e-290
@@ -120,6 +125,7 @@ class GroupCounts:
         kinds: NDArray[np.int64],
         rank: NDArray[np.int64],
         most: int,
+        expired: Callable[[], bool] = lambda: False,
     ) -> GroupCounts | None:
         """State ``max sᵀQs + lᵀs, 1ᵀs = m`` by counts of groups; None without groups or with more than ``most`` rests.
 
@@ -137,6 +143,8 @@ class GroupCounts:
             Of two of a kind the one of lower rank is worth no less.
         most : int
             Pairs with a rest, at most.
+        expired : callable, optional
+            Whether to end, without groups.
         """
         n = linear.size
         order = np.lexsort((rank, kinds))
@@ -146,16 +154,17 @@ class GroupCounts:
         tolerance = _SMALL * float(np.abs(between).max())
         if tolerance == 0 or not _LEAST <= len(between) <= _KINDS:
             return None
-        shares = _shares(between)
+        shares = _shares(between, expired)
         rest = between - (shares[:, None] + shares)
         if np.count_nonzero(np.abs(rest) <= tolerance) < rest.size / 2:
             return None
-        groups, weights = _groups(rest, tolerance)
+        sizes = np.diff(start)
+        found = _groups(rest, tolerance, sizes, 2 * most, expired)
+        if found is None:
+            return None
+        groups, weights = found
         is_rest = np.abs(rest) > tolerance
         np.fill_diagonal(is_rest, False)
-        sizes = np.diff(start)
-        if not len(weights) or sizes @ is_rest @ sizes > 2 * most:
-            return None
         small = np.where(is_rest, 0.0, np.maximum(rest, 0.0))
         np.fill_diagonal(small, 0.0)
         own = linear + 2 * (size - 1) * shares[kinds] + weights @ groups[:, kinds]
@@ -180,6 +189,7 @@ class GroupCounts:
             size * terms,
         )
 
+    @np.errstate(over="ignore", invalid="ignore")  # of what is not finite there is no bound
     def bounds(self, prices: CountPrices) -> ClientBounds | None:
         """Return bounds on the selections that keep the order, of any prices; None where they are not finite."""
         chain, shared = prices.order, prices.shared
@@ -217,7 +227,7 @@ class GroupCounts:
         sizes = self.groups.sum(axis=1)
         if sizes.max() > WIDTH:
             return None
-        # The square of a count by its two tangents next to the best whole one.
+        # The square of a count by its two chords next to the best whole one.
         counts = np.arange(self.size + 1.0)[:, None]
         best = (prices.counts * counts - self.weights * counts**2).argmax(axis=0)
         upper = np.clip((prices.counts - self.weights * (2 * best - 1)) / 2, 0.0, self.weights)
@@ -306,23 +316,46 @@ class GroupCounts:
         return CountPrices(np.clip(answer.x[:n], 0.0, 1.0), -unit * answer.eqlin.marginals[1:], chain, shared)
 
 
-def _shares(between: NDArray[np.float64]) -> NDArray[np.float64]:
+def _shares(between: NDArray[np.float64], expired: Callable[[], bool]) -> NDArray[np.float64]:
     """Return u such that most of the entries off the diagonal are ``u_i + u_j``, where there are such numbers."""
     k = len(between)
     others, middle, shares = ~np.eye(k, dtype=bool), (k - 1) // 2, np.zeros(k)
     for _ in range(_STEPS):
+        if expired():
+            break
         left = (between - shares)[others].reshape(k, k - 1)
         shares = (shares + np.partition(left, middle, axis=1)[:, middle]) / 2
     return shares
 
 
-def _groups(rest: NDArray[np.float64], tolerance: float) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
-    """Take groups off the rest, which is changed: cliques in which all of it is -γ or less."""
+def _groups(
+    rest: NDArray[np.float64], tolerance: float, sizes: NDArray[np.int64], most: int, expired: Callable[[], bool]
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]] | None:
+    """Take groups off the rest, which is changed: cliques in which all of it is -γ or less.
+
+    None where there are none, or more than ``most`` pairs of clients, each counted twice, keep a rest.
+    """
     k = len(rest)
     groups: list[NDArray[np.bool_]] = []
     weights: list[float] = []
     is_open = ~np.eye(k, dtype=bool)  # pairs in which a group may still be found
-    for _ in range(_LOOKS):
+
+    def left(*, is_above: bool = False) -> int:
+        """Pairs of clients that have a rest; with ``is_above`` a positive one, which groups make larger only."""
+        is_rest = (rest if is_above else np.abs(rest)) > tolerance
+        np.fill_diagonal(is_rest, False)
+        return int(sizes @ is_rest @ sizes)
+
+    if left(is_above=True) > most:
+        return None
+    first = left()
+    for look in range(_LOOKS):
+        if expired():
+            return None
+        if look and look % _AGAIN == 0:
+            now = left()
+            if now - _FASTER * (first - now) / look * (_LOOKS - look) > most:
+                return None
         levels, often = np.unique(np.round(-rest[is_open & (rest < -tolerance)] / tolerance), return_counts=True)
         if not levels.size:
             break
@@ -338,18 +371,18 @@ def _groups(rest: NDArray[np.float64], tolerance: float) -> tuple[NDArray[np.boo
         rest[pairs] += weight
         groups.append(np.isin(np.arange(k), members))
         weights.append(weight)
-    return np.array(groups, dtype=bool).reshape(len(groups), k), np.array(weights)
+    return (np.array(groups), np.array(weights)) if groups and left() <= most else None
 
 
 def _clique(near: NDArray[np.bool_]) -> NDArray[np.int64]:
     """Return a large clique of a graph: from its busiest node, always the one with the most neighbours in common."""
     node = int(near.sum(axis=1).argmax())
-    members, common = [node], near[node].copy()
-    while common.any():
-        shared = (near & common).sum(axis=1)
-        node = int(np.where(common, shared, -1).argmax())
-        members.append(node)
-        common &= near[node]
+    members, common = [node], np.flatnonzero(near[node])
+    while common.size:
+        among = near[np.ix_(common, common)]
+        place = int(among.sum(axis=1).argmax())
+        members.append(int(common[place]))
+        common = common[among[place]]
     return np.array(members)
 
 

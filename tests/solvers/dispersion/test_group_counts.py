@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from fractions import Fraction
 
 import numpy as np
@@ -15,6 +16,7 @@ from solvers.dispersion.methods.exact import brute_force
 from solvers.dispersion.methods.fixing import Fixing, fix_by_counts, fix_clients
 from solvers.dispersion.neighbourhood import ensure_incumbent
 from solvers.dispersion.policy import Policy
+from solvers.dispersion.relaxations import group_counts
 from solvers.dispersion.relaxations.fixing import ClientBounds
 from solvers.dispersion.relaxations.group_counts import CountPrices, GroupCounts
 from solvers.run import Run
@@ -236,3 +238,68 @@ def test_no_time_is_no_bound():
     counts = Fixing(labels, run).counts(Policy(groups_rests=100_000))
     assert counts is not None
     assert counts.prices(0.0) is None
+
+
+def random_graph(n: int, share: float) -> np.ndarray:
+    """Distances of 0 and 1, of which groups tell next to nothing."""
+    edges = np.triu(np.random.default_rng(0).random((n, n)) < share, 1).astype(float)
+    return edges + edges.T
+
+
+def looks(monkeypatch) -> list[int]:
+    """Sizes of the graphs in which cliques are looked for."""
+    sizes: list[int] = []
+    clique = group_counts._clique
+    monkeypatch.setattr(group_counts, "_clique", lambda near: sizes.append(len(near)) or clique(near))
+    return sizes
+
+
+def test_few_cliques_are_looked_for_in_a_random_graph(monkeypatch):
+    sizes, n = looks(monkeypatch), 600
+    kinds = np.arange(n)
+    assert GroupCounts.of(random_graph(n, 0.6), np.zeros(n), 30, kinds, kinds, 2_000) is None
+    assert len(sizes) == 16
+    assert GroupCounts.of(random_graph(n, 0.3), np.zeros(n), 30, kinds, kinds, 2_000) is None
+    assert len(sizes) == 16  # no clique makes a positive rest smaller
+
+
+def test_no_clique_is_looked_for_without_time_or_again_among_the_same_clients(monkeypatch):
+    sizes = looks(monkeypatch)
+    problem = DispersionProblem(random_graph(600, 0.6), size=60)
+    over = Run(problem, "auto", None, 0, work_limit=1)
+    ensure_incumbent(problem, over)
+    over.spend(1_000_000)
+    assert Fixing(problem, over).counts(Policy(groups_rests=100)) is None
+    assert not sizes
+    run = Run(problem, "auto", None, 0)
+    ensure_incumbent(problem, run)
+    fixing = Fixing(problem, run)
+    fix_by_counts(fixing, Policy(groups_rests=100))
+    looked = len(sizes)
+    fix_by_counts(fixing, Policy(groups_rests=100))
+    assert looked == len(sizes) == 16
+
+
+def test_limited_work_asks_no_clock(monkeypatch):
+    given = []
+    prices = GroupCounts.prices
+    monkeypatch.setattr(GroupCounts, "prices", lambda self, seconds: given.append(seconds) or prices(self, seconds))
+    problem = Round(500, "two", "half")()
+    for limits in ({"work_limit": 10**7}, {"time_limit": 600.0}):
+        run = Run(problem, "auto", limits.get("time_limit"), 0, work_limit=limits.get("work_limit"))
+        ensure_incumbent(problem, run)
+        fix_by_counts(Fixing(problem, run))
+    assert given[0] == np.inf
+    assert given[-1] < 600.0
+
+
+def test_prices_that_are_out_of_range_bound_nothing():
+    h = np.ones((12, 12)) - np.eye(12)
+    h[:5, :5] -= 0.5 * (1 - np.eye(5))
+    counts = GroupCounts.of(h, np.zeros(12), 3, np.arange(12), np.arange(12), 100)
+    assert counts is not None
+    none = np.zeros(0)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        for price in (np.inf, 1e308, np.nan):
+            assert counts.bounds(CountPrices(np.zeros(12), np.array([price]), none, none)) is None
