@@ -65,8 +65,9 @@ class Fixing:
         Between the last bound and what a selection may be worth that is left out.
     last : tuple of ndarray and LowRankRelaxation, or None
         Clients and relaxation of the last multipliers of products.
-    uncounted : int
-        How many clients were left when they had no counts of groups.
+    in_vain : tuple of int and float
+        How many clients were left when counts of groups fixed none, and the largest value to beat for which they do
+        not.
     """
 
     def __init__(self, problem: DispersionProblem, run: Run) -> None:
@@ -75,7 +76,7 @@ class Fixing:
         self.outside, self.gap = -np.inf, np.inf
         self.sides: SidePrices | None = None
         self.last: tuple[NDArray[np.int64], LowRankRelaxation] | None = None
-        self.uncounted = 0
+        self.in_vain = 0, -np.inf
         if problem.is_constrained:
             states = problem.constraints.states
             self.ids, self.ones = np.flatnonzero(states == FREE), np.flatnonzero(states == ONE)
@@ -329,17 +330,22 @@ class Fixing:
 def fix_by_counts(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
     """Fix by linear programs over counts of groups, where distances follow shared labels, while that fixes clients."""
     run, fixed = fixing.run, True
-    while fixed and fixing.is_open and fixing.has_choice and fixing.ids.size != fixing.uncounted:
-        run.spend(policy.groups_work * fixing.ids.size**2)
+    while fixed and fixing.is_open and fixing.has_choice:
+        left = fixing.ids.size
+        if left == fixing.in_vain[0] and fixing.value <= fixing.in_vain[1]:
+            return
+        run.spend(policy.groups_work * left**2)
         counts = fixing.counts(policy)
         if counts is None:
-            fixing.uncounted = fixing.ids.size
+            fixing.in_vain = left, math.inf
             return
         prices = counts.prices(math.inf if run.counts_work else run.remaining)
         if prices is None:
             return
         fixing.round(prices.x)
         fixed = bool(fixing.fix_by_counts(counts, prices, fixing.terms()[2]))
+        if not fixed:
+            fixing.in_vain = left, fixing.value
     if fixing.is_decided and not run.proved:
         fixing.conclude()
 

@@ -280,10 +280,30 @@ def test_no_clique_is_looked_for_without_time_or_again_among_the_same_clients(mo
     assert looked == len(sizes) == 16
 
 
-def test_limited_work_asks_no_clock(monkeypatch):
-    given = []
+def times_of_prices(monkeypatch) -> list[float]:
+    """Seconds that linear programs are given."""
+    given: list[float] = []
     prices = GroupCounts.prices
     monkeypatch.setattr(GroupCounts, "prices", lambda self, seconds: given.append(seconds) or prices(self, seconds))
+    return given
+
+
+def test_counts_that_fix_nothing_are_not_priced_again_for_the_same_value_to_beat(monkeypatch):
+    given, problem = times_of_prices(monkeypatch), Round(500, "two", "half")()
+    monkeypatch.setattr(Fixing, "round", lambda self, x: None)
+    drawn = [problem.feasible.decision(np.random.default_rng(k).permutation(problem.n)[: problem.size]) for k in (0, 1)]
+    worse, better = sorted(drawn, key=problem.objective)
+    run = Run(problem, "auto", None, 0)
+    fixing = Fixing(problem, run)
+    for x, priced in ((worse, 1), (worse, 1), (better, 2), (better, 2)):  # so poor that nobody is fixed
+        run.offer(x)
+        fix_by_counts(fixing)
+        assert fixing.ids.size == problem.n
+        assert len(given) == priced
+
+
+def test_limited_work_asks_no_clock(monkeypatch):
+    given = times_of_prices(monkeypatch)
     problem = Round(500, "two", "half")()
     for limits in ({"work_limit": 10**7}, {"time_limit": 600.0}):
         run = Run(problem, "auto", limits.get("time_limit"), 0, work_limit=limits.get("work_limit"))
