@@ -183,7 +183,7 @@ def test_counts_and_rests_are_the_objective():
 def test_rounds_of_two_labels_are_proved_without_a_tree(n, kind, by_trees):
     problem = Round(n, "two", kind)()
     run = Run(problem, "auto", None, 0)
-    run.offer(solve(problem, method="tabu", seed=0).x)
+    run.offer(solve(problem, method="tabu", moves=2_000, seed=0).x)
     fixing = fix_clients(problem, run)
     fix_by_counts(fixing)
     assert run.proved
