@@ -8,6 +8,7 @@ from collections.abc import Callable
 from dataclasses import replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from solvers.certificate_writers import certificate_writer
 from solvers.certificates import Certificate, problem_digest
@@ -37,6 +38,9 @@ LARGEST_EXPANDED = 1_000
 
 #: Bits of the largest number where a certificate says that there is no selection.
 COARSE_BITS = 8
+
+#: What makes the form of counts of groups concave, in units of the largest weight of a group: more than rounding.
+_COUNTS_SHIFT = 1e-7
 
 
 @certificate_writer(KindDispersionProblem, constraints=True, pool=True)
@@ -102,10 +106,6 @@ def write_certificate(
         return tree.certificate(tree.root(left))
 
 
-#: What makes the form of counts of groups concave, in units of the largest weight of a group: more than rounding.
-_COUNTS_SHIFT = 1e-7
-
-
 class _WrittenFixing(Fixing):
     """Fixing whose passes are nodes of a certificate, fixed as its checkers will see them."""
 
@@ -166,14 +166,14 @@ class _WrittenFixing(Fixing):
             return None if best is None else 0
         return self._fixed(self._form(relaxation, form, best[1], best[2], order, is_curved=True))
 
-    def rank(self) -> np.ndarray:
+    def rank(self) -> NDArray[np.int64]:
         """As `Fixing.rank`; those that cost the same in the certificate's order."""
         return np.argsort(np.lexsort((self.tree.builder.order[self.ids], self.problem.costs[self.ids])))
 
     def fix_by_counts(self, counts: GroupCounts, prices: CountPrices, constant: float) -> int | None:
         """As `Fixing.fix_by_counts`, where no group is too wide and the checkers accept the order."""
         back = 1 / self.scaled.factor
-        stated = counts.form(prices, _COUNTS_SHIFT * float(np.abs(counts.weights).max()))
+        stated = counts.form(prices, _COUNTS_SHIFT * float(counts.weights.max()))
         if stated is None:
             return None
         diagonal, held, (cuts, weights), dominated = stated

@@ -241,15 +241,16 @@ class Fixing:
         spare = self.problem.tolerance_at(self.value, _WRITTEN * OPTIMALITY_GAP) * self.scaled.factor
         return self.fix(bounds.raised(spare).ordered(counts.order), constant)
 
-    def counts(self, policy: Policy) -> GroupCounts | None:
-        """Return the problem over the clients that are left as counts of groups; None where there are none."""
-        quadratic, linear, _ = self.terms()
-        if self.sides is not None or np.unique(quadratic[0]).size > policy.groups_values:
+    def counts(self, policy: Policy) -> tuple[GroupCounts, float] | None:
+        """Return what is left as counts of groups, and the constant of its terms; None where there are no groups."""
+        row = self.problem.distances[self.ids[0], self.ids]
+        if self.sides is not None or np.unique(row).size > policy.groups_values:
             return None
+        quadratic, linear, constant = self.terms()
         company = np.concatenate([self.ids, self.ones])
         found = kinds_of(self.problem.distances[np.ix_(company, company)])
         kinds = np.arange(company.size) if found is None else found[1]
-        return GroupCounts.of(
+        counts = GroupCounts.of(
             quadratic,
             linear,
             self.size,
@@ -258,6 +259,7 @@ class Fixing:
             policy.groups_rests,
             lambda: self.run.expired,
         )
+        return None if counts is None else (counts, constant)
 
     def part(self) -> tuple[DispersionProblem, SubproblemRun]:
         """Return the problem over the clients that are left, with the same objective, and its run."""
@@ -335,15 +337,16 @@ def fix_by_counts(fixing: Fixing, policy: Policy = DEFAULT_POLICY) -> None:
         if left == fixing.in_vain[0] and fixing.value <= fixing.in_vain[1]:
             return
         run.spend(policy.groups_work * left**2)
-        counts = fixing.counts(policy)
-        if counts is None:
+        stated = fixing.counts(policy)
+        if stated is None:
             fixing.in_vain = left, math.inf
             return
+        counts, constant = stated
         prices = counts.prices(math.inf if run.counts_work else run.remaining)
         if prices is None:
             return
         fixing.round(prices.x)
-        fixed = bool(fixing.fix_by_counts(counts, prices, fixing.terms()[2]))
+        fixed = bool(fixing.fix_by_counts(counts, prices, constant))
         if not fixed:
             fixing.in_vain = left, fixing.value
     if fixing.is_decided and not run.proved:

@@ -138,6 +138,19 @@ def client_bounds(
     return bounds if np.isfinite(bounds.bound) else None
 
 
+def exchanges(values: NDArray[np.float64], size: int) -> tuple[float, NDArray[np.float64], NDArray[np.float64]]:
+    """Return the sum of the ``size`` largest values, and the least that each one left out, and each chosen, takes.
+
+    The sum is as floating point gives it; 1 ≤ size < n.
+    """
+    order = np.sort(values)[::-1]
+    enters, leaves = float(order[size - 1]), float(order[size])
+    spare = 16 * _EPS * float(np.abs(values).max())
+    out = np.maximum(np.where(values >= enters, values - leaves, 0.0) - spare, 0.0)
+    into = np.maximum(np.where(values >= enters, 0.0, enters - values) - spare, 0.0)
+    return float(order[:size].sum()), out, into
+
+
 def _inverse_norms(matrix: NDArray[np.float64], entry: float) -> tuple[NDArray[np.float64], NDArray[np.float64]] | None:
     """Return the inverse of a Cholesky factor L that is no larger than the matrix, and bounds on ``|L⁻¹eᵢ|²``.
 
@@ -182,9 +195,8 @@ def _at(
     n = y.size
     towards = matrix @ y
     gradient = lifted - 2 * towards
-    order = np.sort(gradient)[::-1]
-    enters, leaves = float(order[size - 1]), float(order[size])
-    base, top = float(y @ towards) + t * size * size, float(order[:size].sum())
+    top, out, into = exchanges(gradient, size)
+    base = float(y @ towards) + t * size * size
     steepest = float(np.abs(gradient).max())
     sums = float(np.abs(y).sum())
     # Of one entry of the product, of one of the gradient, and of the sums that follow.
@@ -194,9 +206,6 @@ def _at(
     margin += size * slope + (size + 4) ** 2 * _EPS * steepest
     bound = base + top + margin
     bound += 16 * _EPS * (abs(base) + abs(top) + abs(bound)) + _TINY
-    spare = 16 * _EPS * steepest
-    out = np.maximum(np.where(gradient >= enters, gradient - leaves, 0.0) - spare, 0.0)
-    into = np.maximum(np.where(gradient >= enters, 0.0, enters - gradient) - spare, 0.0)
     exact = 1 - 16 * _EPS
     left_out, chosen = out + y**2 / variance, into + (1 - y) ** 2 / variance
     return ClientBounds(bound, bound - exact * left_out, bound - exact * chosen, y)

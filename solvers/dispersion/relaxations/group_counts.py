@@ -8,15 +8,15 @@ symbols, with groups :math:`a_g \in \{0, 1\}^n` and weights :math:`\gamma_g \ge 
 .. math:: Q_{ij} = u_i + u_j - \sum_g \gamma_g a_{gi} a_{gj} + R_{ij}, \qquad i \ne j,
 
 with few rests R. A selection is then worth a linear function less :math:`\sum_g \gamma_g c_g^2`, up to the rests, with
-:math:`c_g = a_g^\top s` a whole number: :math:`c_g^2 \ge (2k + 1) c_g - k (k + 1)` for every integer k, which no convex
-function of s does better. So there is a linear program. With its price of a count, whatever that is, the best whole
-count gives :math:`\pi c - \gamma c^2` at most, and a linear function above the objective is left: a bound for all
-selections, and one with each client chosen and with each left out.
+:math:`c_g = a_g^\top s` a whole number: :math:`c_g^2 \ge (2k + 1) c_g - k (k + 1)` for every integer k. So there is a
+linear program. With its price of a count, whatever that is, the best whole count gives :math:`\pi c - \gamma c^2` at
+most, and a linear function above the objective is left: a bound for all selections, and one with each client chosen and
+with each left out.
 
 The inequalities are gap inequalities of whole groups (`solvers.dispersion.relaxations.cuts`). For two labels a client
-the program is that of a subgraph with given costs of edges and convex costs of degrees, which is nearly integral (its
-vertices are half-integral on odd cycles: Edmonds, Maximum matching and a polyhedron with 0,1-vertices, J. Res. Nat.
-Bur. Standards 69B, 1965).
+the program chooses edges of a graph of labels, with costs of edges and convex costs of degrees: a matching problem, but
+for the number of edges and the rests (Edmonds, Maximum matching and a polyhedron with 0,1-vertices, J. Res. Nat. Bur.
+Standards 69B, 1965).
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.dispersion.relaxations.cuts import WIDTH, Cuts
-from solvers.dispersion.relaxations.fixing import ClientBounds
+from solvers.dispersion.relaxations.fixing import ClientBounds, exchanges
 
 _EPS = float(np.finfo(np.float64).eps)
 
@@ -92,6 +92,8 @@ class GroupCounts:
         γ.
     order : (p, 2) ndarray of int
         Clients of one kind, next to each other: the first is chosen wherever the second is.
+    kinds, place : (n,) ndarrays of int
+        Kind of each client, and how many of its kind come before it.
     alike : (n,) ndarray
         The rest of two clients of each one's kind.
     pairs : (r, 2) ndarray of int
@@ -110,6 +112,8 @@ class GroupCounts:
     groups: NDArray[np.bool_]
     weights: NDArray[np.float64]
     order: NDArray[np.int64]
+    kinds: NDArray[np.int64]
+    place: NDArray[np.int64]
     alike: NDArray[np.float64]
     pairs: NDArray[np.int64]
     rests: NDArray[np.float64]
@@ -182,6 +186,8 @@ class GroupCounts:
             groups[:, kinds],
             weights,
             np.column_stack([order[:-1], order[1:]])[is_next],
+            kinds,
+            place,
             rest.diagonal()[kinds],
             pairs,
             2 * rest[tuple(kinds[pairs].T)],
@@ -212,8 +218,11 @@ class GroupCounts:
         counts = np.minimum(self.groups.sum(axis=1), m).astype(np.float64)
         scale = m * float(largest.max()) + float(self.weights @ counts**2 + np.abs(prices.counts) @ counts)
         scale += float(np.abs(self.rests).sum())
-        bounds = _linear_bounds(value, constant, m, self.error + (counted + 64) * _EPS * scale, prices.x)
-        return bounds if np.isfinite(bounds.bound) else None
+        top, out, into = exchanges(value, m)
+        bound = constant + top + self.error + (counted + 64) * _EPS * scale
+        bound += 8 * _EPS * (abs(constant) + abs(bound))
+        exact = 1 - 8 * _EPS
+        return ClientBounds(bound, bound - exact * out, bound - exact * into, prices.x) if np.isfinite(bound) else None
 
     def form(
         self, prices: CountPrices, shift: float
@@ -251,22 +260,17 @@ class GroupCounts:
         diagonal = shift - 2 * self.shares + self.weights @ self.groups
         np.add.at(diagonal, plus, pair)
         np.add.at(diagonal, minus, pair)
-        held, dominated = np.zeros((n, n)), np.zeros((n, n))
+        held = np.zeros((n, n))
         held[first[down], second[down]] = -(rests * (1 - shared))[down] / 2
-        starts = np.flatnonzero(~np.isin(np.arange(n), below))
-        after = dict(zip(above.tolist(), below.tolist(), strict=True))
-        for start in starts.tolist():
-            kind = [start]
-            while kind[-1] in after:
-                kind.append(after[kind[-1]])
-            dominated[np.ix_(kind, kind)] = np.triu(np.full((len(kind), len(kind)), 2 * self.alike[start]), 1)
+        is_above = (self.kinds[:, None] == self.kinds) & (self.place[:, None] < self.place)
+        dominated = np.where(is_above, 2 * self.alike, 0.0)
         dominated[above, below] -= prices.order
         return diagonal, held + held.T, (Cuts.of(members, signs, levels, n), weights), dominated
 
     def prices(self, seconds: float) -> CountPrices | None:
         """Solve the linear program over s, c, the squares q ≥ c² and products z of pairs with a rest.
 
-        None where the time was too short.
+        None where HiGHS does not end with an optimum: where so many ``seconds`` are too few.
         """
         from scipy import optimize, sparse
 
@@ -384,18 +388,3 @@ def _clique(near: NDArray[np.bool_]) -> NDArray[np.int64]:
         members.append(int(common[place]))
         common = common[among[place]]
     return np.array(members)
-
-
-def _linear_bounds(
-    value: NDArray[np.float64], constant: float, size: int, margin: float, x: NDArray[np.float64]
-) -> ClientBounds:
-    """Bound a linear function over the selections of ``size``, with each client left out and with each chosen."""
-    order = np.sort(value)[::-1]
-    enters, leaves = float(order[size - 1]), float(order[size])
-    bound = constant + float(order[:size].sum()) + margin
-    bound += 8 * _EPS * (abs(constant) + abs(bound))
-    spare = 4 * _EPS * float(np.abs(order).max())
-    exact = 1 - 8 * _EPS
-    left_out = bound - exact * np.maximum(np.where(value >= enters, value - leaves, 0.0) - spare, 0.0)
-    chosen = bound - exact * np.maximum(np.where(value >= enters, 0.0, enters - value) - spare, 0.0)
-    return ClientBounds(bound, left_out, chosen, x)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Iterator
 from fractions import Fraction
 
 import numpy as np
@@ -50,6 +51,16 @@ def labelled(rng: np.random.Generator, *, apart: bool = False) -> tuple[np.ndarr
     return h * scale, rng.integers(0, 4, kinds.size) * rng.choice([0.0, 0.3, 2.0]) * scale, kinds
 
 
+def counted_cases(rng: np.random.Generator) -> Iterator[tuple[np.ndarray, np.ndarray, int, GroupCounts]]:
+    """Distances, costs and m of small problems that are counts of groups, with these."""
+    for _ in range(40):
+        h, costs, kinds = labelled(rng)
+        m = int(rng.integers(2, costs.size - 1))
+        counts = GroupCounts.of(h, -costs, m, kinds, np.argsort(np.argsort(costs, kind="stable")), 1_000)
+        if counts is not None:
+            yield h, costs, m, counts
+
+
 def bounds_of(counts: GroupCounts) -> ClientBounds:
     """Bounds at the prices of the linear program."""
     prices = counts.prices(np.inf)
@@ -68,13 +79,8 @@ def keeping(order: np.ndarray, chosen: np.ndarray) -> np.ndarray:
 def test_no_bound_is_below_a_restricted_optimum_that_keeps_the_order(seed):
     rng = np.random.default_rng(seed)
     bounded = tight = with_rests = with_order = 0
-    for _ in range(40):
-        h, costs, kinds = labelled(rng)
+    for h, costs, m, counts in counted_cases(rng):
         n = costs.size
-        m = int(rng.integers(2, n - 1))
-        counts = GroupCounts.of(h, -costs, m, kinds, np.argsort(np.argsort(costs, kind="stable")), 1_000)
-        if counts is None:
-            continue
         bounds = bounds_of(counts)
         chosen = keeping(counts.order, selections(n, m))
         values = exact_values(h, -costs, chosen)
@@ -100,13 +106,8 @@ def test_no_bound_is_below_a_restricted_optimum_that_keeps_the_order(seed):
 def test_any_prices_bound_and_state_a_form_that_is_no_less(seed):
     rng = np.random.default_rng(seed)
     stated = 0
-    for _ in range(40):
-        h, costs, kinds = labelled(rng)
+    for h, costs, m, counts in counted_cases(rng):
         n = costs.size
-        m = int(rng.integers(2, n - 1))
-        counts = GroupCounts.of(h, -costs, m, kinds, np.argsort(np.argsort(costs, kind="stable")), 1_000)
-        if counts is None:
-            continue
         scale = float(np.abs(h).max())
         prices = counts.prices(np.inf)
         is_best = rng.random() < 0.5
@@ -145,8 +146,9 @@ def test_counts_and_rests_are_the_objective():
     problem = Round(500, "two", "drawn")()
     fixing = Fixing(problem, Run(problem, "auto", None, 0))
     ensure_incumbent(problem, fixing.run)
-    counts = fixing.counts(Policy(groups_rests=100_000))
-    assert counts is not None
+    stated = fixing.counts(Policy(groups_rests=100_000))
+    assert stated is not None
+    counts, _ = stated
     quadratic, linear, _ = fixing.terms()
     rng, compared = np.random.default_rng(1), 0
     for _ in range(20):
@@ -235,9 +237,9 @@ def test_no_time_is_no_bound():
     labels = Round(500, "two", "drawn")()
     run = Run(labels, "auto", None, 0)
     ensure_incumbent(labels, run)
-    counts = Fixing(labels, run).counts(Policy(groups_rests=100_000))
-    assert counts is not None
-    assert counts.prices(0.0) is None
+    stated = Fixing(labels, run).counts(Policy(groups_rests=100_000))
+    assert stated is not None
+    assert stated[0].prices(0.0) is None
 
 
 def random_graph(n: int, share: float) -> np.ndarray:
