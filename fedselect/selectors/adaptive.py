@@ -27,10 +27,12 @@ class AFL(SelectorBase):
 
     Goetz et al., 2019, Algorithm 1, with valuations :math:`v_k = \sqrt{n_k}\, F_k(w)`: the α₁ share of the available
     clients with the smallest valuations is left out; (1 − α₃) m are drawn without replacement in proportion to
-    :math:`e^{\alpha_2 v}`, the others uniformly from all that are left. A valuation changes when its client trains, to
-    the loss of the model it received. A client that has none yet is asked for its loss when it is first available, one
-    more message (FedCor's code, whose AFL this agrees with, evaluates all clients before the first round). A public
-    reimplementation keeps the α₁ share and leaves the others out, and has the mean loss without :math:`\sqrt{n_k}`.
+    :math:`e^{\alpha_2 v}`, the others uniformly from all that are left. Both numbers are rounded down, and fewer are
+    left out where too few would remain. A valuation changes when its client returns, to the loss of the model it
+    received (its mean loss where that is not known). A client that has none yet is asked for its loss when it is first
+    available, one more message (FedCor's code, whose AFL this agrees with, evaluates all clients before the first
+    round). A public reimplementation keeps the α₁ share and leaves the others out, and has the mean loss without
+    :math:`\sqrt{n_k}`.
 
     Parameters
     ----------
@@ -93,9 +95,9 @@ class Delta(SelectorBase):
     r"""Draw clients whose updates differ most from the mean more often, and weigh them down for it.
 
     DELTA (Wang et al., NeurIPS 2023) in its practical form draws m times in proportion to
-    :math:`\alpha_k \sqrt{\zeta_k^2 + \sigma^2}`: :math:`\zeta_k = \|\Delta_k - \bar\Delta\|` is of the
-    client's last round, :math:`\bar\Delta` the mean update of that round; one that was not heard counts as the most
-    diverse. A client drawn c times weighs :math:`c\, \alpha_k / (m p_k)`, unbiased over those available.
+    :math:`\alpha_k \sqrt{\zeta_k^2 + \sigma^2}`: :math:`\zeta_k = \|\Delta_k - \bar\Delta\|` is of the client's last
+    round in which others returned too, :math:`\bar\Delta` the mean update of that round; one that was not heard counts
+    as the most diverse. A client drawn c times weighs :math:`c\, \alpha_k / (m p_k)`, unbiased over those available.
 
     The paper's second term is the variance :math:`\sigma_k^2` of a client's own stochastic gradients, which no message
     of federated averaging carries: here it is the same for all, a multiple of the mean of ζ². The authors' code has no
@@ -126,7 +128,7 @@ class Delta(SelectorBase):
         known = self.diversity[~np.isnan(self.diversity)]
         most = float(known.max()) if known.size and known.max() > 0 else 1.0
         relative = np.where(np.isnan(self.diversity[present]), 1.0, self.diversity[present] / most)
-        # Nobody's chance is 0: an update that equals the mean once need not do so again.
+        # No client's chance is 0: an update that equals the mean once need not do so again.
         noise = self.smoothing * float((relative**2).mean()) + 1e-12
         p = alpha * np.sqrt(relative**2 + noise)
         p /= p.sum()

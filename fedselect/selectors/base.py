@@ -123,13 +123,13 @@ SELECTORS: Registry = _Selectors("selector")
 class Stateful:
     """Base of what a run resumes: its state is the attributes that ``state_names`` lists.
 
-    They are numbers, arrays, or objects with a state of their own; a leading underscore is not part of their name.
+    They are numbers, arrays, or objects with a state of their own; names in the state have no leading underscore.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ()
 
     def state_dict(self) -> dict[str, Any]:
-        """Return a copy of everything that the next decision depends on."""
+        """Return copies of the attributes in ``state_names``: what later decisions need beside the arguments."""
         values = {name.lstrip("_"): getattr(self, name) for name in self.state_names}
         return {key: v.state_dict() if hasattr(v, "state_dict") else copy.copy(v) for key, v in values.items()}
 
@@ -146,16 +146,15 @@ class Stateful:
 class SelectorBase(Stateful):
     """Base of a selector: nothing to do in a round without clients, and nothing to learn unless a subclass does.
 
-    A subclass gives `_choose`, or `_select` where a round without clients is more than nothing. Its arguments that are
-    out of range raise `ConfigError`, when it is built or, where only a round can tell, in the round; for methods see
-    `check_solving`.
+    A subclass gives `_choose`, or `_select` where a round without clients is more than nothing. Arguments that are out
+    of range mostly raise `ConfigError`, when it is built or in a round; for methods see `check_solving`.
     """
 
     #: Clients it was built for; None where it serves any number of them.
     n_clients: int | None = None
 
     def __new__(cls, *values: Any, **given: Any) -> Self:
-        """Refuse arguments that do not fit: one that there is not, with the name that was meant, or one too few."""
+        """Raise `TypeError` for arguments that do not fit the constructor, with the name that may have been meant."""
         check_keywords(cls.__name__, cls.__init__, given)
         signature = inspect.signature(cls.__init__)
         try:
@@ -174,18 +173,20 @@ class SelectorBase(Stateful):
         Parameters
         ----------
         federation : Federation
-            Says the constructor the number of clients, their samples as ``importance`` and their labels, as far as it
-            asks for these.
+            Gives the constructor the number of clients and their label counts, where it has arguments for these, and
+            shares of the samples as ``importance``, where it requires that.
         size : int
-            Clients to select a round; a selector that takes all that are there has no use for it.
+            Clients to select a round; a selector of all available clients has no use for it.
         **options
-            Further arguments of the constructor; ``importance`` may be ``"samples"`` or ``"equal"``.
+            Further arguments of the constructor; ``importance`` may also be ``"samples"`` or ``"equal"``.
 
         Raises
         ------
         ConfigError
-            When ``federation`` is none, or the constructor asks for more than that. The constructor's own errors come
-            beside.
+            When ``federation`` is no `Federation`, ``size`` no positive integer, or an argument that the constructor
+            requires is missing.
+        TypeError
+            When the constructor has no such option. Its own errors come beside.
         """
         if not isinstance(federation, Federation):
             raise ConfigError(f"{cls.__name__}.of takes a Federation and a size; got {federation!r:.80}")
@@ -214,7 +215,8 @@ class SelectorBase(Stateful):
         Raises
         ------
         ConfigError
-            When the round is of another number of clients than the selector was built for.
+            When the round is of another number of clients than the selector was built for. A subclass has further
+            reasons.
         """
         n = round.available.size
         if self.n_clients not in (None, n):
@@ -261,7 +263,7 @@ def no_clients() -> Selection:
 def largest(
     scores: NDArray[np.float64], clients: NDArray[np.int64], size: int, ties: NDArray[np.float64] | None = None
 ) -> NDArray[np.int64]:
-    """Return the ids of the ``size`` clients of the largest scores, sorted; lower ids (or lower ``ties``) win ties."""
+    """Return the ids of the ``size`` clients of the largest scores, sorted; the earlier (or lower ``ties``) wins."""
     order = np.argsort(-scores, kind="stable") if ties is None else np.lexsort((ties, -scores))
     return np.sort(clients[order[:size]])
 
@@ -351,7 +353,7 @@ Part = Literal["training", "validation"]
 
 
 def losses(round: RoundContext, clients: NDArray[np.int64], name: str, part: Part = "training") -> NDArray[np.float64]:
-    """Probe the clients' losses for the selector of this name; raise `ConfigError` where there are none to be had."""
+    """Probe the clients' losses for the selector of this name; raise `ConfigError` without a finite one of each."""
     probe = round.probe if part == "training" else round.validation_probe
     if probe is None:
         if part == "validation":
@@ -438,7 +440,7 @@ def _stated(model: Any, name: str) -> Any:
 def check_solving(
     problem: type[Problem], method: str, bound_by: str | None = None, time_limit: float | None = None
 ) -> None:
-    """Raise a sentence now rather than in the first round.
+    """Check the names of a selector's methods and its time limit when it is built, before the first round.
 
     Parameters
     ----------
@@ -456,7 +458,7 @@ def check_solving(
     InvalidOption
         When ``bound_by`` names a heuristic, which has no bound.
     ConfigError
-        When the time limit is not positive.
+        When the time limit is a number that is not positive.
     """
     plan(problem, method, bound_by=bound_by)
     if time_limit is not None and not time_limit > 0:
@@ -501,7 +503,7 @@ def solved(
     KeyboardInterrupt
         When the solve was interrupted: it returns its incumbent, but the training is to stop all the same.
     ConfigError
-        When the method found no decision in its time.
+        When the method found no decision in its time. Errors of `solvers.solve` come beside.
     """
     limit = round.time_limit if time_limit is None else time_limit
     seed = int(round.rng.integers(2**31))

@@ -35,7 +35,8 @@ class Batteries(SelectorBase):
     Raises
     ------
     ConfigError
-        When a budget is not over the run, or of another number of clients.
+        When a budget is not over the run, or of another number of clients; in a round, when the selector chooses a
+        client without enough.
     """
 
     state_names = ("constraints", "selector")

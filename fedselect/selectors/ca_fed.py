@@ -171,12 +171,12 @@ class CAFed(SelectorBase):
     bound_by : str, optional
         A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     time_limit : float, optional
-        Seconds for the decision; the context's limit by default.
+        Seconds for the decision, and as many for the bound; the context's limit by default.
 
     Raises
     ------
     ConfigError
-        When an argument is out of range, or (in the round) no losses can be had.
+        When an argument is out of range, or (in the round) no finite losses can be had.
     UnknownMethod, InvalidOption
         For ``method`` and ``bound_by``, as `fedselect.selectors.base.check_solving` has it.
     """

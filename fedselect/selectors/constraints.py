@@ -1,7 +1,8 @@
 """Side constraints of a selector's rounds: quotas by group, budgets, conflicts, and clients that waited long enough.
 
 They are stated over all N clients and hold among those that are available. A round that cannot keep them all gives way
-in a stated order (`RoundConstraints.of_round`), and its record says where it did.
+in a stated order (`RoundConstraints.of_round`), and its record says where it did; it is refused where no client can be
+selected.
 """
 
 from __future__ import annotations
@@ -67,8 +68,8 @@ class ClockBudget:
 class RunBudget:
     """Largest sum, over all rounds of a run, of what each client uses in a round that it is selected for: a battery.
 
-    A client whose rest is less than one more round takes does not take part any more. It counts whether an update
-    arrives or not.
+    A client whose rest is less than a round takes is not available in that round. A selected client's use counts
+    whether its update arrives or not.
 
     Parameters
     ----------
@@ -121,7 +122,7 @@ class RoundConstraints(Stateful):
     n_clients : int
         Number of clients N.
     include, exclude : sequence of int
-        Clients that are selected whenever they are available, and never.
+        Clients that are selected whenever they are available (and a budget over the run has enough left), and never.
     quotas : sequence of Quota
         Least and largest numbers of clients selected of groups, which may overlap.
     budgets : sequence of Budget, ClockBudget or RunBudget
@@ -131,8 +132,8 @@ class RoundConstraints(Stateful):
         Pairs or larger groups, of which at most one client is selected in a round.
     include_after : int, optional
         Rounds in which a client is available and not selected, without one between in which it is, after which it is
-        included in the next round in which it is available, as far as the other constraints allow. Whoever waited
-        longest comes first, then the lower id.
+        included in the next round in which it is available, as far as the other constraints allow. The longest wait
+        comes first, then the lower id.
 
     Raises
     ------
@@ -245,7 +246,7 @@ class RoundConstraints(Stateful):
         Raises
         ------
         ConfigError
-            When no client at all can be selected.
+            When no client at all can be selected, or a budget of the clock has none.
         """
         there = round.available if candidates is None else candidates & round.available
         ids, most = np.flatnonzero(there), min(size, int(there.sum()))

@@ -31,13 +31,11 @@ class CoverageGS(FedGS):
     FedGS's graph H and counts v, with facility location (DivFL's objective) where FedGS has the sum of the distances
     between the selected clients: that sum selects clients far apart from each other, this one clients that are near all
     N of them, those that are not available too. The updates are weighted by data size, as FedGS's are. Every round
-    solves a `solvers.coverage.CoverageProblem`, by default to a proof: for 100 clients in some 10 ms, for 1 000 in a
-    tenth of a second (labels of digits) to several seconds (labels at random). What ends a proof is the time limit; a
-    decision that it ended is not a function of the seed alone.
+    solves a `solvers.coverage.CoverageProblem`, by default to a proof. What ends a proof is the time limit; a decision
+    that it ended is not a function of the seed alone.
 
     α is in turns, selections of a client: no two selections differ by more than α turns in their coverage. With α = 1
-    the counts are as even as they can be, and coverage decides among the selections that leave them so. With α = 0 it
-    has no say.
+    a round selects clients of the least sum of counts, and coverage decides among these. With α = 0 it has no say.
 
     Parameters
     ----------

@@ -54,7 +54,7 @@ class DivFL(SelectorBase):
     features : (N, d) array-like, optional
         What clients are compared by for the whole run (label distributions, say) instead of their updates.
     method : str
-        Any method registered for the coverage problem; ``"greedy"`` as published.
+        Any method registered for the coverage problem; the default ``"greedy"`` as published.
     bound_by : str, optional
         A second method, whose bound is put beside the decision; see `fedselect.selectors.base.solved`.
     warmup : int
@@ -217,8 +217,8 @@ def divfl(
 ) -> DivFL:
     """Select the clients whose updates (or label distributions) represent those of all best.
 
-    ``method="auto"`` proves each round's selection, ``"greedy"`` is as published and ``"stochastic-greedy"`` as the
-    paper's experiments at scale. ``features="labels"`` compares what the server does not know (an oracle).
+    ``method="auto"`` proves each round's selection unless the time limit ends it; ``"greedy"`` is as published.
+    ``features="labels"`` compares what the server does not know (an oracle).
     ``constraints`` and ``clients_file`` are those of ``fedgs``; of the toolkit's methods all but
     ``"stochastic-greedy"`` keep them.
     """

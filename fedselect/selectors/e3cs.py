@@ -45,9 +45,9 @@ class E3CS(SelectorBase):
     n_clients : int
         Number of clients K.
     quota : float or "incremental"
-        The fraction c of uniform selection that every client is sure of, :math:`\sigma_t = c\, k / K`: 0, 0.5 and 0.8
-        in the paper. ``"incremental"`` has σ = 0 for the first quarter of the rounds and k/K, uniform selection, from
-        then on.
+        The fraction c of uniform selection that every available client is sure of, :math:`\sigma_t = c\, k / K`: 0, 0.5
+        and 0.8 in the paper. ``"incremental"`` has σ = 0 for the first quarter of the rounds and k/K, uniform
+        selection, from then on.
     rounds : int, optional
         Rounds planned, T; needed for the incremental quota.
     draw : {"madow", "dep-round", "successive"}
@@ -56,9 +56,8 @@ class E3CS(SelectorBase):
         Learning rate η > 0; 0.5 in the paper's experiments, `solvers.capping.best_rate` in its theory.
     method : str
         Any method registered for the capping problem. With ``"as-printed"`` a run ends with an error in the first
-        round where it gives no feasible decision. ``"one-pass"``, whose probabilities sum to less than m and are
-        no feasible decision, only with ``draw="successive"``, which looks at their ratios alone. So do public
-        implementations that make this mistake.
+        round where it gives no feasible decision. ``"one-pass"``, whose probabilities may sum to less than m, is
+        accepted only with ``draw="successive"``, which looks at their ratios alone.
     aggregation : {"deadline", "samples", "mean"}
         See `fedselect.selectors.base.aggregate`; ``"deadline"`` is Eq. 5: weights :math:`n_i / \sum_{\text{all}}
         n_j`, neither renormalised over the returned nor divided by p.

@@ -34,7 +34,7 @@ class FedCBS(SelectorBase):
     published, clients are drawn in proportion to :math:`1 / \mathrm{QCID}^{\beta_k}`, where the first has
     :math:`\lambda \sqrt{3 \ln t / (2 T_i)}` added: t is the round, from 1, and T one more than the times that it was
     selected (`solvers.balance.draw_fed_cbs`). Other methods decide without exploration: ``"auto"`` proves the most
-    balanced selection, mostly the same one where the same clients are available.
+    balanced selection unless the time limit ends it.
 
     Parameters
     ----------

@@ -29,15 +29,15 @@ class FedAU(SelectorBase):
     selection alike. ω depends on earlier rounds alone. A client that has never participated has ω = 1 (K, once an
     interval of it was cut), so that without a cutoff its very first update counts little.
 
-    The poster leaves the server learning rate η to the training loop.
+    The server learning rate η is a setting of the training, ``server_learning_rate``.
 
     Parameters
     ----------
     n_clients : int
         Number of clients N.
     cutoff : int, optional
-        K ≥ 1: an interval is cut when it reaches K rounds, which bounds ω by K and biases clients with rates far below
-        1/K. ``None`` for no cutoff (K = ∞); the paper's experiments have K = 50 and ∞.
+        K ≥ 1: an interval is cut when it reaches K rounds, which bounds ω by K and makes it too small, most for rates
+        far below 1/K. ``None`` for no cutoff (K = ∞); the paper's experiments have K = 50 and ∞.
     importance : (N,) array-like, optional
         Target importance α; :math:`a_n = \alpha_n \omega_t^n`. FedAU's objective has 1/N, the default.
     """

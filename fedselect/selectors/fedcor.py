@@ -76,9 +76,9 @@ def correlated_choice(
     discount : (N,) ndarray
         :math:`a_k`, smaller for clients chosen lately.
     allowed : (N,) ndarray of bool
-        Who can be chosen; the losses of the others count all the same.
+        Clients that can be chosen; the losses of the others count all the same.
     size : int
-        Clients to choose, m; as many are allowed.
+        Clients to choose, m; at most as many as are allowed.
 
     Returns
     -------
@@ -107,10 +107,10 @@ def correlated_choice(
 class FedCor(SelectorBase):
     r"""Select clients whose losses' changes tell most about all clients' (a Gaussian process; it probes all losses).
 
-    In the first ``warmup`` rounds, and in every ``interval``-th from then on, clients are drawn uniformly and the
-    losses of all available ones are measured before and after; their changes fit the covariance (`loss_factors`), from
-    which clients are chosen one after the other (`correlated_choice`). A client chosen c times since the last
-    measurement is discounted by :math:`\beta^c`.
+    In the first ``warmup`` rounds, and later in those whose number is a multiple of ``interval``, clients are drawn
+    uniformly and the losses of all available ones are measured before and after; their changes fit the covariance
+    (`loss_factors`), from which clients are chosen one after the other (`correlated_choice`). A client chosen c times
+    since the last measurement is discounted by :math:`\beta^c`.
 
     Its cost: every available client evaluates the model in every round of the warm-up, and before and after each
     uniform round later, a message of each; O(G² N) operations for the fit to G measured changes and O(N m (d + m)) for
@@ -124,13 +124,13 @@ class FedCor(SelectorBase):
     importance : (N,) array-like
         Importance p of the clients' losses; sums to 1.
     warmup : int
-        Rounds of uniform selection at the start; 15 and 20 in the paper.
+        Rounds of uniform selection at the start, at least 1; 15 and 20 in the paper.
     interval : int
         Rounds between measurements afterwards, at least 2; 10 to 100 in the paper.
     discount : float
         β in (0, 1]; 0.9 to 0.99 in the paper.
     rank : int
-        Dimension of the embeddings; 15 in the paper.
+        Largest dimension of the embeddings; 15 in the paper.
     history : int
         Changes kept for the fit; the latest.
     noise : float

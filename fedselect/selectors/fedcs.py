@@ -31,9 +31,9 @@ class TimedFedCS(SelectorBase):
     FedCS (Nishio and Yonetani, ICC 2019), Algorithms 2 and 3: the server asks some clients for their resources, and
     selects of these by the times that follow. The deadline, not the number of clients per round, says how many. Client
     k may upload when its download and training are over; one uplink carries the uploads, whatever links the clock has.
-    The published rule takes the client that adds the least time, again and again, and misses some; the problem is
-    polynomial (`solvers.deadline.DeadlineProblem`), and ``method="moore-hodgson"`` solves it. Times are those that the
-    clock expects: under jitter some of the selected are late.
+    The published rule takes the client that adds the least time, again and again, and may select fewer than is
+    possible; ``method="moore-hodgson"`` selects as many as possible in polynomial time, with ``values="equal"``. Times
+    are those that the clock expects: under jitter some of the selected are late.
 
     Parameters
     ----------
@@ -103,7 +103,8 @@ def fedcs(
     """Select as many clients as end in time over one uplink; without a clock, those of the largest true success rates.
 
     The second is E3CS's baseline, an oracle, which has no other option than ``aggregation``: ``"deadline"`` by default
-    there, ``"samples"`` with a clock. ``method="auto"`` selects exactly, ``"fedcs"`` by the published rule.
+    there, ``"samples"`` with a clock. ``method="auto"`` selects exactly, ``"fedcs"`` by the published rule. With a
+    clock the deadline, and not the number of clients per round, says how many are selected.
     """
     if scenario.clock is None:
         given = ("deadline", deadline, None), ("method", method, "fedcs"), ("candidates", candidates, None)

@@ -37,6 +37,7 @@ from fedselect.selectors.geometry import (
     Scale,
     adjacency,
     check_geometry,
+    check_unused,
     described,
     oracle_features,
     without_matrix,
@@ -79,10 +80,9 @@ class FedGS(SelectorBase):
     Each round solves a `solvers.dispersion.DispersionProblem` over the available clients; the updates are weighted
     by data size, :math:`n_k / \sum_{i \in S} n_i` (Eq. 18). The counts v advance for every selected client, returned
     or not, as in Algorithm 1. The authors' code runs Gurobi for 5 s and keeps no bound; here a selection carries its
-    `solvers.Solution`. By default a round is proved where that is cheap in proportion to the run, and decided by swaps
-    and tabu search elsewhere (`fedselect.selectors.proof_budget.ProofBudget`), which counts work and not time:
-    decisions are a function of the seed, but where the round's own time limit ends a proof. ``time_limit`` asks for
-    more, in seconds.
+    `solvers.Solution`. By default a round is proved where that is cheap in proportion to the run, and decided
+    heuristically elsewhere (`fedselect.selectors.proof_budget.ProofBudget`), which counts work and not time:
+    decisions are a function of the seed, but where the round's own time limit ends a proof.
 
     The 3DG is given, or learned (``learned``): in the first ``warmup`` rounds every available client that has not been
     heard trains, the updates are compared and discarded, and no turn is counted, as in the authors' code, which does
@@ -99,10 +99,9 @@ class FedGS(SelectorBase):
         Weight α of the distances against the balance of the counts.
     scale : {"turns", "pairs", "paper"}
         Unit of α; see `DispersionProblem.fedgs`. Under ``"turns"`` it is a turn: with α = 1 no distance outweighs one
-        selection more, so that counts stay even whatever the number of clients and the size. Under ``"pairs"``, the
-        authors' code's, α = 1 is worth (N - 1) / m turns: 10 where 10 of 100 are selected, 100 where 100 of 10 000
-        are, which leaves counts less even than a uniform draw does. ``"paper"`` is Eq. 14 as printed, where α = 1 only
-        breaks ties.
+        selection more, whatever the number of clients and the size. Under ``"pairs"``, the authors' code's, α = 1 is
+        worth (N - 1) / m turns: about 10 where 10 of 100 are selected, 100 where 100 of 10 000 are. ``"paper"`` is
+        Eq. 14 as printed, where α = 1 only breaks ties.
     method : str
         Any method registered for the dispersion problem.
     bound_by : str, optional
@@ -111,19 +110,18 @@ class FedGS(SelectorBase):
         Seconds for each of the two, in every round. Left out, ``"auto"`` without ``bound_by`` on a matrix or points
         has the proof budget; all others have the context's limit.
     ties : {"id", "random"}
-        Which of several selections of the same value is taken. ``"id"``: the method's, mostly that of the lowest ids.
+        Which of several selections of the same value is taken. ``"id"``: the one that the method returns.
         ``"random"``: one of all optima, each with the same probability, by the run's seed;
         `Selection.inclusion` has every client's probability, ``notes["draw"]`` among how many the draw was and whether
         these are proved to be all of them (the best 200 are looked for). Where the method keeps no pool, the round is
         not proved, or more than 300 clients are available, costs rise by less than a millionth of a turn, at random in
-        each round, so that one selection of that value is best; no probabilities are known then. Which optimum is taken
-        can move the test loss by more than gaps of a per cent do; under ``"random"`` seeds tell how much.
+        each round, so that one selection of that value is best; no probabilities are known then.
     within : float
         Under ``"random"``, share of the optimum that a drawn selection's value may be worse by: 0 for optima alone.
     learned : LearnedGraph, optional
         Where the distances come from as clients are heard; ``distances`` are then those of before.
     warmup : int
-        Rounds in which clients train for the graph alone.
+        First rounds, in which clients train for the graph alone.
     truth : (N, N) array-like of bool, optional
         The oracle's edges, to score the learned ones by in a run's record; no decision sees them.
     edges : (N, N) array-like of bool, optional
@@ -335,7 +333,7 @@ class FedGS(SelectorBase):
             self._learn(self.learned, back.tolist(), feedback)
 
     def state_dict(self) -> dict[str, Any]:
-        """Return counts, memory and the learned graph; a given one is rebuilt from the federation."""
+        """Return counts and all else that the rounds so far have left; a given graph is not part of it."""
         state: dict[str, Any] = {"counts": self.counts.copy(), "memory": self.memory.state_dict()}
         if self.proofs is not None:
             state["proofs"] = self.proofs.state_dict()
@@ -461,11 +459,13 @@ def fedgs(
     (Eq. 11), in ``warmup`` rounds (1; 0 for the others) and from each client that is first heard later.
 
     ``distances_file`` names an N x N matrix to use instead (``.npy``, or text that `numpy.loadtxt` reads with commas).
+    ``features``, ``graph`` and ``epsilon`` other than the defaults are refused beside it.
 
     Beyond some ten thousand clients there is no room for a graph. ``geometry="points"`` takes labels or parameters, or
-    the rows of a ``points_file``, as points, at the ``metric``'s distances (Hellinger's for labels); ``"kinds"`` finds
-    the clients whose rows are equal and makes the 3DG over their kinds, or takes the ``metric`` between them. Options
-    that a geometry has no use for are refused: what makes a graph for points, say.
+    the rows of a ``points_file``, as points, at the ``metric``'s distances (by default Hellinger's for labels,
+    Euclidean ones for others). ``"kinds"`` finds the clients whose rows are equal, at most 5 000 kinds of them, and
+    makes the 3DG over their kinds, or takes the ``metric`` between them. Options that a geometry has no use for are
+    refused, and ``features`` other than the default beside a ``points_file``.
 
     ``constraints`` is a table of side constraints (`fedselect.selectors.constraints.constraints_of`), which may speak
     of the columns of a ``clients_file``.
@@ -512,12 +512,15 @@ def graph_of(
     ``name`` is the selector's, for its messages.
     """
     learned, cost, edges, truth = None, None, None, None
+    if distances_file is not None:
+        stated = {"features": features != "labels", "graph": graph != "reference", "epsilon": epsilon is not None}
+        check_unused(name, "distances_file", [option for option, is_stated in stated.items() if is_stated])
     if (noise or fraction_bits is not None) and (features != "secure" or distances_file is not None):
-        stated = "noise" if noise else "fraction_bits"
+        option = "noise" if noise else "fraction_bits"
         raise ConfigError(
-            f"selector {name!r}: {stated} is of the masked similarities; give features = 'secure' and no distances_file"
+            f"selector {name!r}: {option} is of the masked similarities; give features = 'secure' and no distances_file"
         )
-    if features in ("functional", "update") and distances_file is None:
+    if features in ("functional", "update"):
         if features == "functional" and not scenario.federation.validation:
             raise ConfigError(
                 f"selector {name!r}: functional features need held-out samples, and {scenario.federation.name} has "
@@ -569,7 +572,7 @@ _EDGES_KEPT = 0.9
 
 
 def _warn_of_edges(edges: NDArray[np.bool_], exact: NDArray[np.bool_], noise: float, epsilon: float | None) -> None:
-    """Log a warning where noise or rounding leaves another graph."""
+    """Log a warning where noise or rounding leaves a graph whose F1 is below 0.9."""
     scores = edge_scores(edges, exact)
     if scores.f1 < _EDGES_KEPT:
         mend = f"; epsilon = {4 * noise:g}, four times the noise, removes edges that are noise alone"

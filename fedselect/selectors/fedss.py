@@ -43,19 +43,18 @@ class FedSS(SelectorBase):
 
     How many to draw solves a `solvers.allocation.AllocationProblem` in whole clients, at least one per group present
     and at most the available ones, which the closed form (19) does not know: FedSS-O with the deviations H_k, FedSS-P
-    in proportion to group sizes. A group without an available client gets nothing, and the W of the others are scaled
-    up to sum to 1 (a bias; ``selection.solution.problem.covered`` is the share of clients that belongs to groups
-    present).
+    in proportion to group sizes. A group without an available client gets nothing, and without ``presence`` the W of
+    the others are scaled up to sum to 1 (a bias; ``selection.solution.problem.covered`` is the share of clients that
+    belongs to groups present).
 
     :math:`H_k` (Eq. 11) is estimated online, which the paper asks for without a formula: the sample variance of the
     updates of a group's clients that returned (two at least), :math:`\sum_n \|\Delta_n - \bar\Delta\|^2 / (S_k - 1)`,
     smoothed over rounds; where the engine passes no updates on, the variance of their norms, which is a lower bound.
     The common factor between updates and gradients cancels in the allocation. A group not measured yet counts as the
-    largest of those that were, so that it is soon drawn from twice (all are equal at first, where FedSS-O is FedSS-P),
-    and no group counts as less than a twentieth of the mean of :math:`H^2`, so that an estimate of 0 does not confirm
-    itself. With as many groups as clients to draw, all of them there, both variants draw one of each, and there is
-    nothing to measure.
-    FedSS-P measures nothing.
+    largest of those that were (all are equal at first, where FedSS-O is FedSS-P), and no group counts as less than a
+    twentieth of the mean of :math:`H^2`, so that an estimate of 0 does not confirm itself. With as many groups as
+    clients to draw, all of them there, both variants draw one of each, and there is nothing to measure. FedSS-P
+    measures nothing.
 
     Parameters
     ----------
@@ -79,7 +78,8 @@ class FedSS(SelectorBase):
         selections with these numbers that of the largest sum of random keys is drawn, which without constraints is a
         uniform draw from each group. Where constraints leave no such selection (a budget), every group has one client
         if that can be, as many as possible of a stratified draw stay, and the record says how many were allocated.
-        Clients of a group then differ in their probability, so that Lemma 2 does not hold; it is not given.
+        Clients of a group may then differ in their probability, so that Lemma 2 need not hold; `Selection.inclusion`
+        is None.
     """
 
     state_names: ClassVar[tuple[str, ...]] = ("variances",)
@@ -146,7 +146,7 @@ class FedSS(SelectorBase):
 
     @property
     def deviations(self) -> NDArray[np.float64]:
-        """Estimates of H_k, shape (K,), in the units of the updates (only their ratios matter)."""
+        """Estimates of H_k, shape (K,), over the root of the mean of H² (only their ratios matter)."""
         known = ~np.isnan(self.variances)
         mean = 0.0
         if known.any():

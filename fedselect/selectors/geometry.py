@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import base64
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, ClassVar, Literal
@@ -161,6 +161,12 @@ def check_geometry(geometry: str, given: Mapping[str, Any]) -> None:
         raise ConfigError(f"selector 'fedgs': {where} has no use for {found[0]}; leave that out")
 
 
+def check_unused(selector: str, file: str, unused: Sequence[str]) -> None:
+    """Raise `ConfigError` for the first of the options that have no use beside a file of distances or points."""
+    if unused:
+        raise ConfigError(f"selector {selector!r}: beside {file} there is no use for {unused[0]}; leave that out")
+
+
 def without_matrix(
     scenario: Scenario,
     geometry: str,
@@ -172,6 +178,7 @@ def without_matrix(
 ) -> Points | Kinds:
     """Return the geometry ``"points"`` or ``"kinds"`` of a scenario's clients, by the options of selector ``fedgs``."""
     if points_file is not None:
+        check_unused("fedgs", "points_file", ["features"] if features != "labels" else [])
         try:
             rows = read_points(points_file)
         except (OSError, InvalidProblem) as error:
@@ -265,7 +272,7 @@ class LearnedGraph:
         return True
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next graph depends on, to the bit."""
+        """Return which clients' features are known, and these."""
         return {"known": self.known.copy(), "features": self._features}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

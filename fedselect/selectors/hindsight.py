@@ -29,9 +29,10 @@ from solvers.schedule import ScheduleProblem
 class Clairvoyant(SelectorBase):
     """Select by the fairest schedule in hindsight: an oracle, which takes all of the run's availability.
 
-    No rule that selects as many clients in each round has a smaller variance of the counts. The first round solves a
-    `solvers.schedule.ScheduleProblem` of all of them, exactly and whatever time it takes; a round in which others are
-    available than foreseen (clients that are not connected, say) solves one of those that are left.
+    Where availability is as foreseen, no rule that selects as many clients in each of the T rounds has a smaller
+    variance of the counts. The first round solves a `solvers.schedule.ScheduleProblem` of all of them, exactly and
+    whatever time it takes; a round in which others are available than foreseen (clients that are not connected, say)
+    solves one of those that are left.
 
     Parameters
     ----------

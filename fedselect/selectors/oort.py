@@ -27,9 +27,9 @@ class Oort(SelectorBase):
     .. math:: s_i = \left(f(U_i) + \sqrt{0.1 \ln R / L_i}\right) \cdot (T / t_i)^{\alpha\, 1[t_i > T]} .
 
     Of m clients, :math:`\lfloor (1 - \varepsilon) m \rfloor` are drawn among the explored whose score is at least
-    ``cut_off`` times a threshold, in proportion to their scores; the others among the unexplored. ε decays by 0.98 in
-    every round. T is a percentile of the durations, which the pacer moves. Where nothing is known of durations (no
-    clock, and none told by a loop of one's own) none is penalised.
+    ``cut_off`` times a threshold, in proportion to their scores; the others among the unexplored. ε is multiplied by
+    ``decay`` in every round, down to ``least_exploration``. T is a percentile of the durations, which the pacer moves.
+    Where nothing is known of durations (no clock, and none told by a loop of one's own) none is penalised.
 
     ``convention="paper"``: :math:`f(U) = \min(U, q)`, q the ``clip`` quantile of the explored utilities; the threshold
     is the score at place :math:`(1 - \varepsilon) m`; unexplored clients are drawn in proportion to their speed 1/t;
@@ -40,8 +40,8 @@ class Oort(SelectorBase):
     utilities of all present (of the unexplored: their samples); the threshold is one place further; ε decays before the
     first use; of the unexplored, those of the ``window`` · (number to draw) largest :math:`n_i (T / t_i)^\alpha` are
     drawn in proportion to it; T rises when the two sums (of means) differ by at most 10 % of the earlier one, and falls
-    when they differ by at least five times that; once nobody is left unexplored ε is 0, and missing places are filled
-    at random.
+    when they differ by at least five times the earlier one; once no client is unexplored ε is 0, and missing places are
+    filled at random.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Decision of a round in milliseconds, and a proof of it as far as the rounds of the run so far pay for it."""
+"""Decision of a round by heuristics, and a proof of it as far as the rounds of the run so far pay for it."""
 
 from __future__ import annotations
 
@@ -36,13 +36,13 @@ _MOVES = 100
 class ProofBudget(Stateful):
     """Work for proofs in proportion to the rounds: what those that are not proved cheaply may cost.
 
-    A round is given to ``auto`` while there is budget. Where that proves its decision with the work of half a second
-    (in a federation of 500 clients or more: of the 20 ms that swaps would take), nothing is charged; what takes more is
-    charged with the rest, what is not proved with all. The budget begins with half a second's work and grows by that of
-    20 ms in every round, and by a tenth of the decision's; by half of that after an attempt that proved nothing, by a
-    quarter after two in a row, and so on. When it is spent, rounds of about as many clients as could not be proved are
-    decided by swaps and tabu search with a fixed number of moves, in milliseconds, until it has grown to twice what the
-    last attempt took: attempts become longer, and rarer, until one is long enough.
+    A round is given to ``auto`` while there is budget. Where that proves its decision with the work of about half a
+    second (in a federation of 500 clients or more: of about 20 ms), nothing is charged; what takes more is charged with
+    the rest, what is not proved with all. The budget begins with about half a second's work and grows by that of 20 ms
+    in every round, and by a tenth of the decision's; by half of that after an attempt that proved nothing, by a quarter
+    after two in a row, and so on. When it is spent, rounds of about as many clients as could not be proved, or more,
+    are decided without a proof until it has grown to twice what the last attempt took. That is done by swaps and tabu
+    search with a fixed number of moves or, between points without side constraints, by ``tangent``.
 
     Work is counted (``work_limit`` of `solvers.solve`, here in entries of the matrix): what is proved, and with it the
     decision, is a function of the rounds and the seed. Seconds enter where the round itself has a time limit.

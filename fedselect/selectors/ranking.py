@@ -41,9 +41,7 @@ class PowerOfChoice(SelectorBase):
     pow-d of Cho, Wang and Joshi (2020): the candidates come without replacement with probability proportional to
     :math:`n_k`; each reports the loss of the current global model; the mean of the m selected models follows. Towards
     the clients with large losses it is biased on purpose. d = m is a random draw, d = N is greedy. Of equal losses,
-    the lower id is selected.
-
-    Every candidate's probe is one more message, and does not fail.
+    without constraints, the lower id is selected.
 
     Parameters
     ----------
@@ -65,7 +63,8 @@ class PowerOfChoice(SelectorBase):
     Raises
     ------
     ConfigError
-        When an argument is out of range, or (in the round) no losses can be had.
+        When an argument is out of range, or (in the round) no finite losses can be had or no client can be selected
+        under the constraints.
     """
 
     def __init__(
@@ -138,9 +137,9 @@ def power_of_choice(
 ) -> PowerOfChoice:
     """Select the largest losses among d candidates drawn in proportion to data.
 
-    ``convention="fedgs"`` is what FedGS's authors run: all available clients are candidates, and ``losses`` are those
-    of ``"validation"`` samples where there are any (and of ``"training"`` samples in the paper's). ``constraints`` and
-    ``clients_file`` are those of ``fedgs``.
+    ``convention="fedgs"`` is what FedGS's authors run: all available clients are candidates, and the default of
+    ``losses`` is ``"validation"`` where samples were held out. In all other cases that is ``"training"``.
+    ``constraints`` and ``clients_file`` are those of ``fedgs``.
     """
     if convention == "fedgs":
         if candidates is not None:
@@ -161,7 +160,7 @@ def power_of_choice(
 
 
 class FedCS(SelectorBase):
-    """Select the m available clients with the largest true success rates, ties always broken the same way.
+    """Select the m available clients with the largest true success rates, ties broken by id.
 
     FedCS as E3CS adapts it to volatile clients (Huang et al., IEEE IoT-J 2022, Appendix A): an oracle that maximises
     the expected number of returns. Of equal rates the lower id wins in every round, as E3CS's Fig. 3 shows. (The

@@ -39,8 +39,8 @@ class Uniform(SelectorBase):
     aggregation : {"samples", "mean", "deadline"}
         See `fedselect.selectors.base.aggregate`: ``"samples"`` in FedGS and FedSS, ``"deadline"`` in E3CS.
     over : float
-        Draw so many times as many clients, at least 1, and take the updates that arrive first: over-selection (Bonawitz
-        et al., MLSys 2019, ask 1.3 times the number). It needs a clock.
+        Draw ``over`` times ``size`` clients, rounded up, and take the ``size`` updates that arrive first:
+        over-selection (Bonawitz et al., MLSys 2019, ask 1.3 times the number). At least 1; above 1 it needs a clock.
     """
 
     def __init__(self, size: int, *, aggregation: Aggregation = "samples", over: float = 1.0) -> None:
@@ -69,10 +69,10 @@ def uniform(scenario: Scenario, *, aggregation: Aggregation = "samples", over: f
 class MDSample(SelectorBase):
     r"""Draw m times with replacement from the available clients, in proportion to their samples.
 
-    Multinomial sampling (Li et al., MLSys 2020; FedGS's ``MDSample``). A client drawn c times trains once and weighs
-    :math:`a_k = c / m`, so that :math:`E[a_k] = n_k / \sum_{i \in A} n_i`: unbiased over those that are present, not
-    over all. At most m different clients train. As in the authors' code, there are m draws even when fewer clients
-    than that are available.
+    Multinomial sampling (Li et al., MLSys 2020; FedGS's ``MDSample``). By default a client drawn c times trains once
+    and weighs :math:`a_k = c / m`, so that :math:`E[a_k] = n_k / \sum_{i \in A} n_i`: unbiased over those that are
+    present, not over all. At most m different clients train. As in the authors' code, there are m draws even when
+    fewer clients than that are available.
 
     Parameters
     ----------
@@ -80,8 +80,8 @@ class MDSample(SelectorBase):
         Number of draws m.
     on_failure : {"keep", "renormalise"}
         ``"keep"``: a client that does not return keeps the global model in its place, which leaves the expected
-        direction as it is when failures strike all alike. ``"renormalise"``: the mean of the models received, as in
-        FedGS's framework (which has no failures).
+        direction as it is when failures strike all alike. ``"renormalise"``: the weights are rescaled over the models
+        received, as in FedGS's framework (which has no failures).
     among : {"available", "all"}
         Clients that the draws are from: the available ones, or all, of which the absent are dropped and the mean is
         taken over the draws of those present. The second is what FedAvg does by default in FedGS's code, whose FedProx

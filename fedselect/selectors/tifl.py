@@ -15,16 +15,16 @@ from fedselect.selectors.base import SELECTORS, Aggregation, SelectorBase, aggre
 
 
 class TiFL(SelectorBase):
-    r"""Select uniformly in a tier of clients of similar latency, so that nobody waits for a straggler of another.
+    r"""Select uniformly in a tier of clients of similar latency, so that none waits for a straggler of another.
 
     TiFL (Chai et al., HPDC 2020). Clients are sorted by the latency that profiling finds (the clock's expected duration
-    of a round) into tiers of equal size, fastest first. A round draws a tier, and m of its available clients. The
-    adaptive rule (Algorithm 2) gives each tier credits, one of which a selection costs, and every ``interval`` rounds,
-    where the tier selected has not become better, deals probabilities anew by accuracy: the n tiers in ascending order
-    of it get :math:`(n - i) / (n (n - 1) / 2)`, i = 1..n. The paper tests the model on each tier's clients; here a tier
-    is as good as the mean loss of the received model at its clients when they last trained is low. Tiers of one loss
-    share their probabilities, and those whose loss is not known yet are the worst: where nobody trains, as in
-    `fedselect.rounds.simulate`, all tiers stay equally likely.
+    of a round) into tiers of equal size, or larger by one, fastest first. A round draws a tier, and m of its available
+    clients. The adaptive rule (Algorithm 2) gives each tier credits, one of which a selection costs, and every
+    ``interval`` rounds, where the tier selected has not become better, deals probabilities anew by accuracy: the n
+    tiers in ascending order of it get :math:`(n - i) / (n (n - 1) / 2)`, i = 1..n. The paper tests the model on each
+    tier's clients; here a tier is as good as the mean loss of the received model at its clients when they last trained
+    is low. Tiers of one loss share their probabilities, and those whose loss is not known yet are the worst: where
+    nobody trains, as in `fedselect.rounds.simulate`, all tiers stay equally likely.
 
     Tiers of which nobody is available are left out of the draw, as are those without credits while others have some.
 
@@ -35,7 +35,7 @@ class TiFL(SelectorBase):
     latencies : (N,) array-like, optional
         Seconds that each client takes; those that the clock of the first round expects, if left out.
     n_tiers : int
-        Number of tiers; 5 in the paper. At most N.
+        Number of tiers; 5 in the paper. More than N are refused in the first round.
     credits : int, optional
         Rounds in which each tier may be selected; no limit by default.
     interval : int

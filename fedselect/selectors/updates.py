@@ -95,7 +95,7 @@ class UpdateStore:
         return np.arccos(np.clip(cosines, -1.0, 1.0))
 
     def state_dict(self) -> dict[str, Any]:
-        """Return what was heard, to the bit."""
+        """Return which clients were heard, their updates and the inner products."""
         return {"known": self.known.copy(), "vectors": self._vectors.copy(), "products": self._products.copy()}
 
     def load_state_dict(self, state: dict[str, Any]) -> None:

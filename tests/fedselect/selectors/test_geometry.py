@@ -119,6 +119,8 @@ def test_the_registered_selector_takes_a_geometry(tmp_path):
         ({"points_file": "rows.npy"}, "geometry 'graph' has no use for points_file"),
         ({"metric": "euclidean"}, "geometry 'graph' has no use for metric"),
         ({"geometry": "points", "points_file": str(tmp_path / "none.npy")}, "cannot read points"),
+        ({"geometry": "points", "points_file": file, "features": "update"}, "beside points_file there is no use for f"),
+        ({"geometry": "kinds", "points_file": file, "features": "parameters"}, "beside points_file there is no use"),
     ):
         with pytest.raises((ConfigError, DataError), match=words):
             SELECTORS.build("fedgs", scenario, **options)

@@ -363,6 +363,11 @@ def test_distances_from_a_file(federation, tmp_path):
     for name in ("h.npy", "h.csv"):
         selector = SELECTORS.build("fedgs", scenario(federation, 3), distances_file=str(tmp_path / name))
         assert np.array_equal(selector.distances, h)
+    for option, value in (("features", "update"), ("features", "secure"), ("graph", "paper"), ("epsilon", 0.5)):
+        for name in ("fedgs", "coverage-gs"):
+            given = {"distances_file": str(tmp_path / "h.npy"), option: value}
+            with pytest.raises(ConfigError, match=f"'{name}': beside distances_file there is no use for {option}"):
+                SELECTORS.build(name, scenario(federation, 3), **given)
     with pytest.raises(DataError, match=r"cannot read distances from .*none.npy"):
         SELECTORS.build("fedgs", scenario(federation, 3), distances_file=str(tmp_path / "none.npy"))
     np.save(tmp_path / "small.npy", h[:5, :5])
