@@ -46,6 +46,8 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
 
     Raises
     ------
+    FileNotFoundError
+        When there is no such file.
     InvalidProblem
         When the file is not of this format, no size is known, or it does not fit.
     """
@@ -123,7 +125,7 @@ def _listed_again(numbered: list[tuple[int, list[str]]], rows: NDArray[np.float6
 def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
     """Read the coordinates of a TSPLIB file (G. Reinelt, ORSA Journal on Computing 3(4), 1991) as points.
 
-    Distances are Euclidean and not rounded, as the literature on diversity has them; TSPLIB's own are.
+    Distances are Euclidean and not rounded, as the literature on diversity has them, whatever EDGE_WEIGHT_TYPE says.
 
     Parameters
     ----------
@@ -139,6 +141,8 @@ def read_tsplib(path: PathLike, size: int) -> PointDispersionProblem:
 
     Raises
     ------
+    FileNotFoundError
+        When there is no such file.
     InvalidProblem
         When the file has no coordinates, or not as many as its DIMENSION says, or the size does not fit.
     """
@@ -180,8 +184,11 @@ def read_densest_subgraph(path: PathLike, size: int) -> DispersionProblem:
 
     Raises
     ------
+    FileNotFoundError
+        When there is no such file.
     InvalidProblem
-        When the file is not of this format, or the size does not fit.
+        When the file is not of this format, names more than 1 000 vertices and more than it has words, or the size does
+        not fit.
     """
     try:
         lines = [line.split() for line in read_text(path).splitlines()]
@@ -209,7 +216,7 @@ def read_densest_subgraph(path: PathLike, size: int) -> DispersionProblem:
 
 
 def read_points(path: PathLike) -> NDArray[np.float64]:
-    """Read points, one a row: a NumPy ``.npy`` file, or text with commas (lines with ``#`` are comments).
+    """Read points, one per row: a NumPy ``.npy`` file, or text with commas (lines with ``#`` are comments).
 
     Parameters
     ----------
@@ -223,6 +230,8 @@ def read_points(path: PathLike) -> NDArray[np.float64]:
 
     Raises
     ------
+    FileNotFoundError
+        When there is no such file.
     InvalidProblem
         When the file does not hold an array of numbers with rows and columns.
     """
@@ -517,14 +526,14 @@ def file_model(problem: DispersionProblem, formulation: str) -> FileModel:
         The problem.
     formulation : {"quadratic", "rlt", "glover", "tangent"}
         * ``"quadratic"``: the objective as it is.
-        * ``"rlt"``: a variable a pair, :math:`y_{ij} \le x_i`, :math:`y_{ij} \le x_j` and
+        * ``"rlt"``: a variable per pair, :math:`y_{ij} \le x_i`, :math:`y_{ij} \le x_j` and
           :math:`\sum_j y_{ij} = (m - 1) x_i`. A strong relaxation, and n²/2 products beside the binaries.
-        * ``"glover"``: a variable a client, :math:`z_i \le U_i x_i` and
+        * ``"glover"``: a variable per client, :math:`z_i \le U_i x_i` and
           :math:`z_i \le \sum_j w h_{ij} x_j - L_i (1 - x_i)` (Glover, Management Science 22(4), 1975). :math:`U_i` is
           the sum of the m − 1 largest :math:`w h_{ij}`, :math:`L_i` of the m smallest. Small and weak.
         * ``"tangent"``: one variable below tangents of the objective made concave on the slice. The optimum of this
-          model is an upper bound, and mostly not attained: there are n − m + 5 tangents, while the objective needs one
-          at an optimal selection. The other formulations have the problem's optimum.
+          model is an upper bound, and mostly not attained: for m < n there are n − m + 5 tangents, while the objective
+          needs one at an optimal selection. The other formulations have the problem's optimum.
 
     Raises
     ------

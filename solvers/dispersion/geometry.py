@@ -351,7 +351,7 @@ def potentials(coordinates: Reals, centres: Reals, weights: Reals, clock: Clock 
     Raises
     ------
     OutOfTime
-        When its time is over.
+        When its time is over while more than 2 million distances are added up; fewer are in any case.
     """
     n, count = coordinates.shape[1], weights.size
     if n * count <= FEW and not is_loaded("points"):

@@ -10,7 +10,7 @@ from solvers.dispersion.problem import DispersionProblem, KindDispersionProblem,
 
 
 def equal_rows(rows: NDArray[np.floating]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Find which rows are equal, in O(N·d) and one sort of N numbers.
+    """Find which rows are equal, by a sort.
 
     Parameters
     ----------

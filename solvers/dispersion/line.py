@@ -96,7 +96,7 @@ def choose(problem: SelectionProblem, line: Line, run: Run) -> None:
 
 
 def _from_distances(problem: DispersionProblem, run: Run | None) -> Line | None:
-    """The places are the distances from one end, which is the client farthest from the first: nearly always O(n)."""
+    """The places are the distances from one end, which is the client farthest from the first."""
     h, n = problem.distances, problem.n
     places = h[int(h[0].argmax())].astype(np.float64)
     unit = float(places[0])  # the largest distance is less than twice as large

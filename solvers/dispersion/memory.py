@@ -37,7 +37,7 @@ class Memory:
         self._multipliers: CoreMultipliers | None = None
 
     def start(self, problem: DispersionProblem) -> list[NDArray[np.int64]]:
-        """Return earlier selections as decisions of this problem, completed greedily where clients are missing."""
+        """Return earlier selections as decisions of this problem, brought to its size greedily."""
         decisions = []
         for clients in self._selections:
             x = np.isin(problem.clients, clients).astype(np.int64)
@@ -45,7 +45,7 @@ class Memory:
         return decisions
 
     def diagonal(self, problem: DispersionProblem) -> NDArray[np.float64] | None:
-        """A diagonal d for which w·H − Diag(d) was concave on the slice; ``None`` if some client is new."""
+        """Return the diagonal kept for these clients, times the weight; ``None`` if some client is new."""
         try:
             values = [self._diagonal[int(client)] for client in problem.clients]
         except KeyError:
@@ -57,7 +57,10 @@ class Memory:
         return np.flatnonzero(np.isin(problem.clients, self._core))
 
     def multipliers(self, problem: DispersionProblem, among: NDArray[np.int64]) -> CoreMultipliers | None:
-        """Multipliers of the last core's clients among these places; ``None`` if half are missing, or unusable."""
+        """Multipliers of the last core's clients among these places; ``None`` without any that are usable.
+
+        Also where half of the core's clients or more are missing.
+        """
         known = self._multipliers
         if known is None:
             return None
@@ -82,7 +85,7 @@ class Memory:
         core: NDArray[np.int64],
         multipliers: CoreMultipliers | None = None,
     ) -> None:
-        """Remember clients, given by their places, whose relaxation reached all others, and its multipliers."""
+        """Remember clients of a core, given by their places, and multipliers of those among them."""
         self._core = np.array(problem.clients)[core]
         if multipliers is not None and problem.weight > 0:
             kept = np.flatnonzero(np.isin(multipliers.core, core))
@@ -123,8 +126,8 @@ class Memory:
         Raises
         ------
         InvalidOption
-            When an array is missing (but for a core's), or has another shape or type than it was kept with. Its numbers
-            may be any.
+            When an array is missing, or has another shape or type than it was kept with; those of a core may be left
+            out together. Numbers may be any.
         """
         elite, clients = _checked(state, "elite", "iu", ndim=2), _checked(state, "clients", "iu", ndim=1)
         values = _checked(state, "diagonal", "f", shape=clients.shape)

@@ -222,10 +222,12 @@ def read_qubo(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Returns
     -------
     QuadraticProblem
-        Its value is the energy, with the constant; `Penalty.of` says what becomes of it without the cardinality.
+        Its value is the energy, with the constant; `Penalty.verdict` says whether the penalty alone keeps the number.
 
     Raises
     ------
+    FileNotFoundError
+        When there is no such file.
     InvalidProblem
         When the file is not of this format, has more than 20 000 variables, or the size does not fit.
     """
@@ -281,6 +283,8 @@ def read_bqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
 
     Raises
     ------
+    FileNotFoundError
+        When there is no such file.
     InvalidProblem
         When the file is not of this format, its variables are spins or more than 20 000, or the size does not fit.
     """
@@ -355,7 +359,8 @@ class Penalty:
         quadratic : (n, n) array-like
             Q of the energy xᵀQx.
         size : int, optional
-            The number that is to be kept, 0 to n. Without it, the one that provably is kept; None where none is.
+            The number that is to be kept, 0 to n. Without it, the one from 1 on that provably is kept; None where none
+            is.
 
         Raises
         ------
@@ -389,12 +394,12 @@ class Penalty:
         Parameters
         ----------
         solution : Solution
-            Of a `QuadraticProblem` that is minimised.
+            Of a `QuadraticProblem` that is minimised, over selections of one size.
 
         Raises
         ------
         InvalidProblem
-            When it is of another problem.
+            When it is of a problem of another class, or one that is maximised.
         """
         problem = solution.problem
         if not isinstance(problem, QuadraticProblem) or problem.sense != "min":
@@ -439,8 +444,11 @@ def read_qplib(path: PathLike, size: Size | None = None) -> QuadraticProblem:
 
     Raises
     ------
+    FileNotFoundError
+        When there is no such file.
     InvalidProblem
-        When the file is not of this format, states another problem, or the size does not fit.
+        When the file is not of this format, states another problem, has more than 20 000 variables, or the size does
+        not fit.
     """
     lines = (line.split("#")[0].split("%")[0].split() for line in _text(path, "a QPLIB file").splitlines()[1:])
     words = iter([line for line in lines if line])
@@ -525,12 +533,16 @@ def read_lp(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Returns
     -------
     QuadraticProblem
-        Rows other than the one of the cardinality are quotas, where their coefficients are equal, or budgets.
+        Rows of several variables beside those of the cardinality are quotas, where their coefficients are equal, or
+        budgets; rows of one variable include or exclude a client.
 
     Raises
     ------
+    FileNotFoundError
+        When there is no such file.
     InvalidProblem
-        When HiGHS cannot read the file, a variable is not binary, or `selection` cannot state the model.
+        When HiGHS cannot read the file, a variable is not binary, there are more than 20 000, or `selection` cannot
+        state the model.
     """
     import highspy
 
@@ -592,15 +604,18 @@ def read_cqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Returns
     -------
     QuadraticProblem
-        Linear constraints other than the one of the cardinality are quotas or budgets.
+        Linear constraints of several variables beside those of the cardinality are quotas or budgets; those of one
+        variable include or exclude a client.
 
     Raises
     ------
     MissingBackend
         When dimod is not installed.
+    FileNotFoundError
+        When there is no such file.
     InvalidProblem
-        When the file is none of dimod's, a variable is not binary, a constraint is soft or not linear, or `selection`
-        cannot state the model.
+        When the file is none of dimod's, a variable is not binary, there are more than 20 000, a constraint is soft or
+        not linear, or `selection` cannot state the model.
     """
     try:
         import dimod

@@ -17,7 +17,7 @@ _EPS = float(np.finfo(np.float64).eps)
 
 
 def gains(problem: DispersionProblem, x: NDArray[np.int64]) -> NDArray[np.float64]:
-    """Marginal value of each client beside those chosen, ``g = 2·weight·Hx − costs``, less the costs' common part."""
+    """Marginal value of each client beside those chosen, ``g = 2·weight·Hx − costs + common_cost``."""
     rows = problem.distances[np.flatnonzero(x)]
     return 2 * problem.weight * rows.sum(axis=0, dtype=np.float64) + problem.linear
 

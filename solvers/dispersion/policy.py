@@ -4,9 +4,8 @@ A constant changes what is found and how long it takes, not whether a bound is v
 
 They were chosen by hand, or are ratios of measured times. The date beside a constant is that of the change that set it,
 and "not swept" means that no other value was tried on a suite when it was set. ``bench_policy.py`` below
-``tests/benchmarks`` varies one at a time, and docs/benchmarks/policy.md has its table; ``bench_hard.py``,
-``bench_dispersion.py``, ``bench_few_of_many.py`` and ``bench_auto_beside_parts.py`` are what most of the others were
-judged by.
+``tests/benchmarks`` varies some of them, one at a time, and docs/benchmarks/policy.md has its table; ``bench_hard.py``,
+``bench_dispersion.py``, ``bench_few_of_many.py`` and ``bench_auto_beside_parts.py`` are what others were judged by.
 """
 
 from __future__ import annotations
@@ -28,14 +27,15 @@ class Policy:
     #: Selections that are all evaluated, by `auto` and at a node of the DNN tree, which takes milliseconds. 2026-11-21.
     enumerable: int = 5_000
     #: Clients of a matrix, from which on stages before the trees pay: types, quadratic fixing, the level-1 RLT bound,
-    #: its core. With fewer the trees have proved it before. Points up to as many become a matrix, whose methods need no
-    #: compilation for a first answer. 2026-11-23, not swept.
+    #: its core. With fewer the trees have mostly proved it before. Points up to as many become a matrix, whose methods
+    #: need no compilation for a first answer. 2026-11-23, not swept.
     few_clients: int = 150
     #: The same for clients that are stated by types, whose tree over counts is quicker. Not swept.
     few_clients_of_kinds: int = 60
     #: Clients to a type, on average, from which on counting beats telling them apart. Not swept.
     clients_per_kind: int = 3
-    #: Different points that are worth counting, at most, and the clients of which some must share one. Not swept.
+    #: Different points that are worth counting, at most, and the least size of the sample that is looked at first. Not
+    #: swept.
     most_kinds: int = 300
     kinds_sample: int = 1_000
     #: Share of the time for the tree over counts, which proves what it can prove at once, and its nodes at most. Not
@@ -70,11 +70,11 @@ class Policy:
     #: Under side constraints, moves before the first nodes and between two looks at whether the bound is met: some
     #: milliseconds. Not swept.
     constrained_moves: int = 300
-    #: From so many clients on, and with a relative gap of more than this after one shift for all of them, nothing is
-    #: proved in a time limit: this share of it goes to better selections first where the other part has time for a DNN
-    #: bound, and all where it has not, so that trees would leave the bound as it is. 2026-11-23, uniform distances, n =
-    #: 2 000, 20 s: with half, and tabu search before that, `memetic` was ahead by 3e-4 of the objective; the bound was
-    #: the same.
+    #: From so many clients on, and with a relative gap of more than this after one shift for all of them, hardly
+    #: anything is proved in a time limit: this share of it goes to better selections first where the other part has
+    #: time for a DNN bound, and all where it has not, so that trees would leave the bound as it is. 2026-11-23, uniform
+    #: distances, n = 2 000, 20 s: with half, and tabu search before that, `memetic` was ahead by 3e-4 of the objective;
+    #: the bound was the same.
     search_from: int = 1_000
     search_gap: float = 0.01
     search_time_share: float = 0.5
@@ -191,13 +191,13 @@ class Policy:
     #: alone. They begin with 8 % of the shifted objective here; a round of 300 that needs its core with 2.4 %.
     far_core_time_share: float = 0.2
     far_core_gap: float = 0.05
-    #: Iterations between two looks at the clock, and those after which a bound that leaves all clients is not worth
-    #: further ones before the core. 2026-11-23, not swept.
+    #: Iterations between two looks at which clients can be left out, and those after which a bound that leaves all
+    #: clients is not worth further ones before the core. 2026-11-23, not swept.
     rlt_chunk: int = 100
     rlt_first_iterations: int = 300
     #: Entries that its iterations look at between two looks at whether the run is to end, some 10 ms. 2026-11-24.
     rlt_slice: int = 250_000
-    #: The core no longer helps where so many in a row close less than this part of the gap each. Not swept.
+    #: The core no longer helps where so many in a row close no more than this part of the gap each. Not swept.
     idle_cores: int = 3
     idle_core_gain: float = 0.05
     #: The same where another round's multipliers start the core, which is near its end from the first one on.
@@ -433,8 +433,8 @@ class Policy:
     #: so many clients has just been added; 2026-11-21.
     cuts: int = 5
     clients_per_fresh_cut: int = 4
-    #: The bound has stalled where the last so many chunks lowered the gap by less than this part of it each. A node
-    #: starts from its parent's bound, which its first iterations do not improve. 2026-11-22.
+    #: The bound has stalled where the last so many chunks lowered the gap by less than this part of it on average. A
+    #: node starts from its parent's bound, which its first iterations do not improve. 2026-11-22.
     node_progress: float = 0.1
     node_memory: int = 3
     root_progress: float = 0.02

@@ -30,7 +30,7 @@ def dispersion_method(
 ) -> Callable[[Function], Function]:
     """Register a method that begins with the trivial bound, and is not called where a problem needs no search.
 
-    With a pool it is called in any case.
+    With a pool it is called for such problems, too.
 
     Parameters
     ----------

@@ -184,7 +184,7 @@ class SelectionProblem(ConstrainedProblem):
 
     @property
     def terms(self) -> float:
-        """Largest absolute sum of the objective's terms, with the costs' common part left out."""
+        """A bound on the absolute sum of the objective's terms, with the costs' common part left out."""
         m = self.size
         return self.weight * self.diameter * m * (m - 1) + m * self.spread
 
@@ -199,14 +199,18 @@ class SelectionProblem(ConstrainedProblem):
         return max(self.terms, 4 * self.rounding / OPTIMALITY_GAP)
 
     def answering(self, asked: Any) -> Self:
-        """Return this problem, which is solved for another one or a part of it: gaps count in the units of that."""
+        """Return this problem, marked as solved for ``asked`` or a part of it.
+
+        Where ``asked`` is a `solvers.dispersion.QuadraticProblem`, or solved for one, tolerances are those of that.
+        Another problem changes nothing.
+        """
         asked = getattr(asked, "asked", asked)
         if asked is not None:
             self.__dict__["asked"] = asked
         return self
 
     def tolerance_at(self, value: float, relative: float = OPTIMALITY_GAP) -> float:
-        """As `Problem.tolerance_at`, in the units of the problem that this one is solved for."""
+        """As `Problem.tolerance_at`, in the units of the quadratic problem that this one is solved for, if any."""
         asked = self.asked
         return super().tolerance_at(value, relative) if asked is None else asked.tolerance_of(value, relative)
 
@@ -240,7 +244,7 @@ class SelectionProblem(ConstrainedProblem):
         Raises
         ------
         InvalidProblem
-            When there are more than 20 000 clients, whose matrix takes 3 GiB.
+            When a matrix would have to be made for more than 20 000 clients, which takes 3 GiB.
         """
         if isinstance(self, DispersionProblem):
             return self
@@ -275,7 +279,7 @@ class DispersionProblem(SelectionProblem):
     distances : (n, n) array-like
         Pairwise distances H ≥ 0: finite, symmetric (to 1e-9 of the largest, 1e-6 in single precision), zero on the
         diagonal. A linear term belongs into ``costs``. An array of float32 stays in single precision, which halves the
-        memory of a large problem; sums of its entries are still made in double precision.
+        memory of a large problem; objectives are still summed in double precision.
     costs : (n,) array-like, optional
         Cost c of each client, of any sign, in the units of ``weight · distances``. Zero by default.
     size : int
@@ -285,13 +289,13 @@ class DispersionProblem(SelectionProblem):
     clients : (n,) array-like of int, optional
         Ids the variables stand for, strictly increasing; ``0 … n-1`` by default. `selected` and
         ``Solution.selected`` speak in these ids.
-    include, exclude, quotas, budgets, conflicts : sequences
-        Side constraints, in these ids: see `solvers.subsets.ConstrainedProblem`.
+    include, exclude, quotas, budgets, conflicts, names : sequences
+        Side constraints, in these ids, and names of the clients: see `solvers.subsets.ConstrainedProblem`.
 
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or numbers are too large or too small to be computed with.
     """
 
     distances: NDArray[np.floating[Any]]
@@ -327,8 +331,8 @@ class DispersionProblem(SelectionProblem):
         r"""FedGS's selection step for one round (Eqs. 14-17).
 
         The objective is :math:`a \, s^\top H s - z^\top s / (N - 1)` over the available clients, with
-        :math:`z_k = 2 (v_k - \bar v - M/N) + 1`; the constant part of z is kept, so that the value is that of
-        Eq. 14. Paper and code differ in the scale ``a`` of the distances:
+        :math:`z_k = 2 (v_k - \bar v - M/N) + 1`; the constant part of z is kept, so that with the scale ``"paper"`` the
+        value is that of Eq. 14. Paper and code differ in the scale ``a`` of the distances:
 
         * ``"pairs"``, the authors' code and the default here: :math:`a = \alpha / (m (m - 1))`, so that α weighs the
           mean distance of the *selected* pairs, as the text of the paper ("average") says;
@@ -337,10 +341,10 @@ class DispersionProblem(SelectionProblem):
         * ``"turns"``: :math:`a = \alpha / ((N - 1) (m - 1))`, so that α is in turns: with distances up to 1, no swap of
           two clients gains more by them than α turns are worth, whatever N and m.
 
-        **Under** ``"pairs"`` **the meaning of α changes with m.** A swap gains up to 2α/m of the mean distance, which
-        is worth α (N - 1) / m turns: at N = 100 and α = 1 these are 10 with m = 10 and 33 with m = 3, where the mean
-        client of a run of 100 rounds has had three. Tune α for each m, or use ``"turns"``, the default of the selector
-        ``fedgs``.
+        **Under** ``"pairs"`` **the meaning of α changes with m.** With distances up to 1, a swap gains up to 2α/m by
+        them, which is worth α (N - 1) / m turns: at N = 100 and α = 1 these are 10 with m = 10 and 33 with m = 3, where
+        the mean client of a run of 100 rounds has had three. Tune α for each m, or use ``"turns"``, the default of the
+        selector ``fedgs``.
 
         (The authors' code has M/|A| for M/N in z. Both are constants under :math:`1^\top s = m`.)
 
@@ -351,7 +355,7 @@ class DispersionProblem(SelectionProblem):
         counts : (N,) array-like
             How often each client was selected before this round, v.
         available : (N,) array-like of bool
-            Who is available, A.
+            Which clients are available, A.
         size : int
             Largest number M of clients to select; m = min(M, |A|) are selected (Eq. 15).
         alpha : float
@@ -371,7 +375,7 @@ class DispersionProblem(SelectionProblem):
         Raises
         ------
         InvalidProblem
-            When shapes disagree, nobody is available, or a value is out of range.
+            When shapes disagree, no client is available, a value is out of range, or side constraints cannot be kept.
         """
         distances, labels = square(distances, "distances")
         counts, available = aligned(counts, "counts", labels), aligned(available, "available", labels)
@@ -424,7 +428,7 @@ class DispersionProblem(SelectionProblem):
         sense : {"max", "min"}
             Whether larger or smaller values are better.
         **fields
-            ``constant``, ``clients`` and side constraints, see `solvers.dispersion.QuadraticProblem`.
+            ``constant``, ``clients``, ``names`` and side constraints, see `solvers.dispersion.QuadraticProblem`.
 
         Returns
         -------
@@ -507,9 +511,9 @@ class DispersionProblem(SelectionProblem):
 
     @cached_property
     def concave_on_slice(self) -> bool:
-        r"""Whether the objective is concave on :math:`1^\top s = m`: whether the distances are of negative type.
+        r"""Whether the distances are of negative type, so that the objective is concave on :math:`1^\top s = m`.
 
-        Euclidean distances are, and then every local optimum of the continuous relaxation is a global one. Decided by
+        Euclidean distances are. Then every local optimum of the continuous relaxation is a global one. Decided by
         the largest eigenvalue of JHJ, J = I − 11ᵀ/n, up to rounding (1e-9 of the largest distance); the bounds of the
         methods do not rely on it.
         """
@@ -535,7 +539,7 @@ class PointDispersionProblem(SelectionProblem):
     ----------
     points : (n, d) array-like
         The clients: embeddings, coordinates, label distributions. Finite; rows of equal points are at distance 0.
-    costs, size, weight, clients, include, exclude, quotas, budgets, conflicts
+    costs, size, weight, clients, include, exclude, quotas, budgets, conflicts, names
         As for `DispersionProblem`. Each pair counts twice, as in ``sᵀHs``.
     metric : {"euclidean", "hellinger"}
         ``"euclidean"``: d(p, q) = ‖p − q‖₂. ``"hellinger"``: d(p, q) = ‖√p − √q‖₂ / √2, in [0, 1], for rows that
@@ -544,7 +548,7 @@ class PointDispersionProblem(SelectionProblem):
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or numbers are too large or too small to be computed with.
 
     Notes
     -----
@@ -650,13 +654,13 @@ class KindDispersionProblem(SelectionProblem):
         equal in every respect). Finite, non-negative, symmetric to 1e-9 of the largest.
     kinds : (n,) array-like of int
         The kind of each client, 0 … k-1; every kind has a client.
-    costs, size, weight, clients, include, exclude, quotas, budgets, conflicts
+    costs, size, weight, clients, include, exclude, quotas, budgets, conflicts, names
         As for `DispersionProblem`. Each pair counts twice, as in ``sᵀHs``.
 
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or numbers are too large or too small to be computed with.
     """
 
     distances: NDArray[np.float64]

@@ -31,13 +31,13 @@ class QuadraticProblem(ConstrainedProblem):
     .. math:: \max \text{ or } \min_{s \in \{0,1\}^n} \; s^\top Q s + \text{constant}
         \quad \text{s.t.} \quad 1^\top s = m
 
-    Methods are given a `DispersionProblem` (`solved_as`): a constant is added to all pairs so that none is negative,
+    Methods are given a `DispersionProblem` (`solved_as`): where pairs are negative a constant is added to all of them,
     which adds m (m − 1) times as much to every selection, and the diagonal becomes costs. Objective, bound, gap and
     certificate are those of Q.
 
-    Where a range of numbers may be chosen, the problem has fillers: entries of Q that are 0, one for each client by
-    which numbers differ, with ids from 2⁶² on. The largest number is always chosen, of clients and fillers together;
-    `selected` leaves the fillers out. Such a problem has no pool.
+    Where a range of numbers may be chosen, the problem has fillers: further clients whose entries of Q are 0, as many
+    as the largest number exceeds the least by, with ids from 2⁶² on. The largest number is always chosen, of clients
+    and fillers together; `selected` leaves the fillers out. Such a problem has no pool.
 
     Parameters
     ----------
@@ -50,13 +50,13 @@ class QuadraticProblem(ConstrainedProblem):
         Whether larger or smaller values are better.
     constant : float
         Added to every value.
-    clients, include, exclude, quotas, budgets, conflicts
+    clients, include, exclude, quotas, budgets, conflicts, names
         As for `DispersionProblem`.
 
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or numbers are too large or too small to be computed with.
 
     Examples
     --------

@@ -16,7 +16,7 @@ def _copy(source, target):
 
 @part(numpy=_copy)
 def copy(source, target):
-    """Like ``target[:] = source``, which numba takes half a second to compile."""
+    """Like ``target[:] = source[: target.size]``, which numba takes half a second to compile."""
     for i in range(target.size):
         target[i] = source[i]
 

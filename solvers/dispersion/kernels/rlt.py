@@ -109,7 +109,8 @@ def descend(shares, linear, partners, is_partner, values, chosen, target, most, 
     """Take subgradient steps towards ``target``; return their number and the step length that they end with.
 
     ``state`` holds the least bound so far, the one that the next success is measured by, and the steps since the last
-    success. Steps end early where the chosen clients are each other's partners: they are the optimum then.
+    success. Steps end early at the target, where none is possible, and where the chosen clients are each other's
+    partners: they are the optimum then.
     """
     pairs = chosen.size * (chosen.size - 1)
     first, second = np.empty(pairs, np.int64), np.empty(pairs, np.int64)

@@ -437,7 +437,8 @@ def tabu(
 def anneal(h, pair, linear, m, order, best_value, best, moves, hot, cold, state, rows):
     """Metropolis swaps from ``order`` with a temperature that falls geometrically from ``hot`` to ``cold``.
 
-    Arguments are those of `tabu`. A swap that misses a row of ``rows`` is not made; ``order`` keeps all of them.
+    Arguments of the same names are those of `tabu`. A swap that misses a row of ``rows`` is not made; ``order`` keeps
+    all of them.
     """
     n = linear.size
     g = np.empty(n)

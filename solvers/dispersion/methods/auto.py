@@ -94,7 +94,7 @@ class Stage:
     solve : callable
         ``solve(work)`` returns whether no stage is to follow.
     share : str
-        Field of `Policy` with its part of the remaining time; all of it by default.
+        Field of `Policy` with its part of the remaining time, for the table; ``solve`` keeps to it itself.
     """
 
     name: str
@@ -450,8 +450,9 @@ MATRIX_STAGES = (
     Stage(
         "tree under side constraints",
         "there are side constraints",
-        "swaps, tabu search, and branch and bound with prices of the rows; from {fixing_few} clients on, after "
-        "{constrained_search:,.0f} entries, quadratic fixing with prices, once, and the same on what is left",
+        "swaps, tabu search, and branch and bound with prices of the rows; for {fixing_few} to {fixing_largest:,} "
+        "clients where no certificate is wanted, after {constrained_search:,.0f} entries, quadratic fixing with "
+        "prices, once, and the same on what is left",
         _is_constrained,
         _keep_constraints,
     ),
@@ -473,7 +474,7 @@ MATRIX_STAGES = (
     ),
     Stage(
         "line",
-        "the clients lie on a line",
+        "the clients lie on a line, and there are at most {line_table:,} pairs of a client and a rank",
         "one longest path, which is the proof",
         _lies_on_a_line,
         _follow_a_line,
@@ -494,7 +495,8 @@ MATRIX_STAGES = (
     ),
     Stage(
         "quadratic fixing",
-        "there are {few_clients} to {fixing_largest:,} clients, where a certificate is wanted to {fixing_certified:,}",
+        "there are {few_clients} to {fixing_largest:,} clients; where a certificate is wanted, to "
+        "{fixing_certified:,}, and at least one in {fixing_ratio} is chosen",
         "low-rank multipliers and one matrix inverse, which leave out or choose clients for good; again on the rest; "
         "where the bound stays more than {far_search_gap:.0%} away, a search for better selections; where distances "
         "follow shared labels, a linear program over counts of groups before and after",
@@ -503,9 +505,11 @@ MATRIX_STAGES = (
     ),
     Stage(
         "level-1 RLT bound",
-        "few of many are chosen: of {few_clients} to {rlt_largest:,} clients at most one in {rlt_ratio}, and of more "
-        "than {rlt_beside_products} fewer than one in {fixing_ratio}",
-        "leaves out clients that no better selection contains; then a stronger bound over a core does",
+        "few of many are chosen: of {few_clients} to {rlt_largest:,} clients at most one in {rlt_ratio}; where "
+        "multipliers of products follow, of at most {rlt_beside_products} clients, or {fixing_closed} where a "
+        "certificate is wanted",
+        "leaves out clients that no better selection contains; then a stronger bound over a core does, for at most "
+        "{core_time_share:.0%} of what is left then",
         _is_few_of_many,
         _leave_out,
         "rlt_time_share",
@@ -515,7 +519,8 @@ MATRIX_STAGES = (
         "quadratic fixing applies, at least one in {fixing_ratio} is chosen, and more than {fixing_few} clients are "
         "left",
         "a short search on these, then the multipliers of products with quadratic fixing, again on the rest; up to "
-        "{fixing_closed} clients then cuts and a search that conditions their form",
+        "{fixing_closed} clients then cuts and a search that conditions their form, for at most "
+        "{fixing_close_time_share:.0%} of what is left then",
         _has_products,
         _fix_by_products,
         "fixing_time_share",
@@ -547,8 +552,8 @@ def auto(
     which are left the clients that a better selection may contain.
     The stages are a list (`solvers.dispersion.methods.auto.MATRIX_STAGES`); the log says which do not apply, and why.
 
-    No solver is called, but SciPy's HiGHS for prices of several rows of side constraints, for a selection that keeps
-    them, and for counts of groups.
+    No solver is called, but SciPy's HiGHS for prices of side constraints, for a selection that keeps them, and for
+    counts of groups.
 
     Parameters
     ----------
@@ -617,7 +622,8 @@ def _solve_as_stated(work: Work) -> bool:
 OTHER_STAGES = (
     Stage(
         "types of clients",
-        "clients share points, at most {most_kinds} of them",
+        "clients share points without side constraints: at most {most_kinds} points, and two clients or more to each "
+        "on average",
         "branch and bound over how many of each type are chosen",
         _shares_points,
         _solve_by_types,
@@ -632,7 +638,7 @@ OTHER_STAGES = (
     ),
     Stage(
         "line",
-        "the points lie on a line",
+        "the points lie on a line, and there are at most {line_table:,} pairs of a client and a rank",
         "one longest path, which is the proof",
         _lies_on_a_line,
         _follow_a_line,

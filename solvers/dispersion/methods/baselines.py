@@ -111,7 +111,7 @@ _GENERATIONS, _POPULATION = 50, 100
 
 @method(DispersionProblem, "pymoo", kind="heuristic", constraints=True, requires="pymoo", install="pymoo")
 def pymoo(problem: DispersionProblem, run: Run, *, formulation: Literal["constraint", "subset"] = "constraint") -> None:
-    """A genetic algorithm on 0/1 vectors, with pymoo's own settings.
+    """A genetic algorithm on 0/1 vectors, pymoo's own.
 
     Parameters
     ----------

@@ -29,11 +29,11 @@ def cp_sat(
     formulation: Literal["rlt", "glover", "product", "tangent"] = "rlt",
     threads: int | None = None,
 ) -> None:
-    r"""Linearise the products and hand the model to CP-SAT; exact in integer arithmetic.
+    r"""Linearise the objective and hand the model in integers to CP-SAT.
 
-    Coefficients are multiplied by a power of two and rounded, so that CP-SAT's arithmetic is exact; the largest
-    error this can make on any selection is added to its bound. The search starts from the greedy selection improved
-    by swaps (or from ``start``, if better).
+    Coefficients of the objective are multiplied by a power of two and rounded, so that CP-SAT's arithmetic is exact;
+    the largest error this can make on any selection is added to its bound. The search starts from the greedy selection
+    improved by swaps (or from ``start``, if better).
 
     Parameters
     ----------
@@ -46,7 +46,7 @@ def cp_sat(
           bound hardly moves without the sub-solvers that CP-SAT starts from about 8 threads on.
         * ``"tangent"``: outer approximation of the objective made concave on the slice. One integer variable below
           tangents, whose coefficients are rounded up; solved again with the tangent at its own answer until that
-          closes the gap. It starts from the bound of the semidefinite relaxation.
+          closes the gap, or repeats an answer. It starts from the bound of the semidefinite relaxation.
     threads : int, optional
         CP-SAT threads. By default one, which repeats exactly under one seed (unless time runs out), and 8 for
         ``"glover"``.

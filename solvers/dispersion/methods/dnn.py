@@ -41,7 +41,7 @@ def dnn(
     and inequalities that hold because selections are whole (`solvers.dispersion.relaxations.cuts`), as they are
     violated. An alternating direction method on the dual (`solvers.dispersion.relaxations.doubly_nonnegative`) gives
     multipliers, which a Cholesky factorisation turns into a bound that is valid in floating point. Where it converges
-    it is stronger than ``sdp``'s; stopped early it may be weaker.
+    it is mostly stronger than ``sdp``'s; stopped early it may be weaker.
 
     Under side constraints the multipliers of rows' products are those that ``sdp`` finds. With more than 3 000 clients,
     or too little time, the bound is that of one shift for all clients.

@@ -58,7 +58,7 @@ def brute_force(problem: SelectionProblem, run: Run) -> None:
     Raises
     ------
     InvalidProblem
-        When there are more than 20 million selections, or no matrix and more than 20 000 clients.
+        When there are more than 20 million selections to look at, or no matrix and more than 20 000 clients.
     """
     run.tighten(problem.trivial_bound())
     has_matrix = isinstance(problem, DispersionProblem)
@@ -141,8 +141,8 @@ def line(problem: SelectionProblem, run: Run) -> None:
     Raises
     ------
     InvalidProblem
-        When the distances are not those of points on a line, or there are more than 20 million pairs of a client and a
-        rank.
+        When a search is needed, and the distances are not those of points on a line, or there are more than 20 million
+        pairs of a client and a rank.
     """
     found = line_of(problem, run)
     if found is not None:
@@ -193,15 +193,15 @@ def branch_and_bound(
         number.
     symmetries : (k, n) array-like of int, optional
         Permutations of the clients (client i to ``symmetries[r][i]``) that change no distance and no cost: of the
-        selections that they take into each other, one is looked at.
+        selections that they take into each other, one is enough.
     policy : Policy
         Tuning constants of the trees, for experiments.
 
     Raises
     ------
     InvalidOption
-        When a permutation is none or changes the problem, permutations generate more than 20 000, or there are side
-        constraints beside them.
+        When a permutation is none or changes the problem, permutations generate more than 20 000, there are side
+        constraints beside them, or a pool of more than 2 000 clients is wanted.
     """
     if run.pool is not None:
         settings = {"cuts": cuts, "moves": moves, "largest": largest, "memory": memory, "threads": threads}

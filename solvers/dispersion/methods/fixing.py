@@ -390,7 +390,7 @@ def fix_clients(
 def fix_by_products(
     problem: DispersionProblem, run: Run, policy: Policy = DEFAULT_POLICY, fixing: Fixing | None = None
 ) -> Fixing:
-    """Fix by multipliers of products too, as `fix_clients` does by those of the diagonal; it takes a hundred times."""
+    """Fix by multipliers of products too, as `fix_clients` does by those of the diagonal."""
     fixing = fixing or Fixing(problem, run)
     until, start = (1 - policy.fixing_time_share) * run.remaining, None
     while fixing.is_open and fixing.ids.size > policy.fixing_few and not run.remaining < until:

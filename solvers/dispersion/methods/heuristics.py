@@ -18,7 +18,7 @@ from solvers.run import Run
 
 @method(SelectionProblem, "greedy", kind="heuristic", constraints=True)
 def greedy(problem: SelectionProblem, run: Run) -> None:
-    """Add the client of largest marginal gain until the selection is full, in O(n·m)."""
+    """Add the client of largest marginal gain until the selection is full; in O(n·m) without side constraints."""
     run.offer(greedy_decision(problem))
 
 

@@ -57,7 +57,7 @@ def local_search(problem: KindDispersionProblem, run: Run, *, restarts: Annotate
 
 @method(KindDispersionProblem, "tabu", kind="heuristic", constraints=True)
 def tabu(problem: KindDispersionProblem, run: Run, *, moves: Annotated[int, AtLeast(0)] = 20_000) -> None:
-    """Exchanges between kinds, then tabu search over the clients who are the next to leave or to come, of each kind.
+    """Exchanges between kinds, then tabu search over the clients that are the next to leave or to come, of each kind.
 
     Parameters
     ----------

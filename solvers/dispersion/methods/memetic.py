@@ -66,8 +66,9 @@ class Population:
         """A selection of what two members have in common, and of one's own clients on either side.
 
         Some client is drawn, and of those that only one parent has, the child takes the first parent's nearest to it
-        and the second's farthest from it. Where distances are those of places, parts of two patterns are put together
-        that way (Deaven and Ho 1995 cut clusters of atoms so).
+        and the second's farthest from it. Parents that are nearly alike have a child that is one of them, changed by
+        random swaps. Where distances are those of places, parts of two patterns are put together that way (Deaven and
+        Ho 1995 cut clusters of atoms so).
         """
         rng, n = self.rng, self.problem.n
         first, second = rng.choice(len(self), 2, replace=False)
@@ -111,9 +112,10 @@ def memetic(
 ) -> None:
     """Cross selections, keep what two have in common, improve each child by tabu search (Wu and Hao 2013), compiled.
 
-    Members are random selections improved by tabu search; the first is ``start`` or the greedy selection. A child
-    takes the place of the worst member if it is better; when none has for long, the population is discarded and the
-    search begins anew. It is for what `tabu` stalls on: many clients, symmetric and geometric problems.
+    Members are random selections improved by tabu search; the first of all begins with ``start`` or the greedy
+    selection. A child takes the place of the worst member if it is better; when none has for long, the population is
+    discarded and the search begins anew. It is for what `tabu` stalls on: many clients, symmetric and geometric
+    problems.
 
     Sources: Wu and Hao, Eur. J. Oper. Res. 231 (2013), and Zhou, Hao and Duval, IEEE Trans. Evol. Comput. 21 (2017),
     for maximum diversity; Misevičius, Informatica 17 (2006), for grey patterns; the crossover cuts as Deaven and Ho,

@@ -37,13 +37,13 @@ def milp(problem: DispersionProblem, run: Run, *, formulation: Literal["tangent"
     ----------
     formulation : {"tangent", "glover"}
         * ``"tangent"``: outer approximation of the reformulated concave objective. One variable θ below tangents;
-          the model is solved again with the tangent at its own answer until that closes the gap.
+          the model is solved again with the tangent at its own answer until that closes the gap, or repeats an answer.
         * ``"glover"``: one variable per client, :math:`z_i \le U_i s_i,\; z_i \le \sum_j h_{ij} s_j - L_i (1 - s_i)`
           (Glover 1975).
 
     Notes
     -----
-    HiGHS works with tolerances: its bounds are widened by 4e-6 of the objective's scale, which is why its answers
+    HiGHS works with tolerances: its bounds are widened by some 4e-6 of the objective's scale, which is why its answers
     may be ``feasible`` where the exact methods say ``optimal``. SciPy hands no start over to HiGHS; the incumbent
     here is the better of both.
     """

@@ -237,8 +237,9 @@ def branch_and_bound(
     r"""Prove optimality: swaps, Frank-Wolfe, tangent bound, reduced costs; then a tree over the few that are left.
 
     The objective is concave on the slice without a shift, so the bound at the relaxation's optimum is tight where there
-    are many clients, and reduced costs often fix all but some tens or hundreds of them. Those are a
-    `DispersionProblem`, solved by its own ``branch-and-bound``; the fixed ones enter its costs. Follows Spiers, Bui
+    are many clients, and reduced costs often fix all but some tens or hundreds of them. Those are mostly a
+    `DispersionProblem`, solved by its own ``branch-and-bound``, or its ``auto`` where few of many are chosen; the fixed
+    ones enter its costs. Follows Spiers, Bui
     and Loxton (EJOR 311(2), 2023), who put the same tangents into a mixed-integer solver. Under side constraints
     rows have prices at the relaxation, and the small problem has what the fixed clients leave of them.
 

@@ -26,15 +26,11 @@ def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLe
     Each client is worth what it earns with the m − 1 partners that pay it best; multipliers move the worth of a pair
     from one of the two to the other until the m best clients are worth as little as possible
     (`solvers.dispersion.relaxations.rlt`). An iteration looks at few rows of the matrix, so that a thousand clients
-    take a second. The bound is strong where few of many are chosen, and is exact in whole numbers. With more than 6 000
-    clients the bound is the trivial one.
+    take a second. The bound is strong where few of many are chosen. With more than 6 000 clients the bound is the
+    trivial one.
 
     Parameters
     ----------
-    problem : DispersionProblem
-        The problem.
-    run : Run
-        Clock and incumbent.
     iterations : int
         Most iterations.
     """
@@ -59,7 +55,7 @@ def descend(
     stages: RltLog | None = None,
     policy: Policy = DEFAULT_POLICY,
 ) -> None:
-    """Lower the bound until it has converged, and leave out clients that no better selection contains.
+    """Lower the bound until it has converged or a limit is reached; leave out clients that no better selection has.
 
     Where the multipliers are written down as ``stages``, clients are left out at the end alone, by the best of them.
     """

@@ -38,7 +38,8 @@ def sdp(
     The multipliers of `solvers.dispersion.relaxations.semidefinite` give a function that agrees with the objective on
     selections (or exceeds it) and is concave on the slice; concavity is certified by a Cholesky factorisation with
     its rounding accounted for, what is missing is added to the diagonal, and the tangent at the fractional solution is
-    the bound. Multipliers that are stopped early make it weaker, never wrong.
+    the bound. Multipliers that are stopped early make it weaker, never wrong. Where the time allows no semidefinite
+    solve, the bound is that of one shift for all clients.
 
     Under side constraints it leaves out the clients that are fixed, and holds products of what each row leaves
     with what it uses (`solvers.dispersion.relaxations.row_products`), which keep the rows themselves, too.
@@ -47,7 +48,7 @@ def sdp(
     ----------
     strength : {"basic", "nonnegative"}
         * ``"basic"``: the relaxation above;
-        * ``"nonnegative"``: with :math:`X_{ij} \ge 0`, separated in rounds.
+        * ``"nonnegative"``: with :math:`X_{ij} \ge 0`, separated in at most four rounds.
     accuracy : float
         Duality gap at which it stops, relative to the objective's scale; without side constraints.
     """

@@ -27,7 +27,7 @@ def tabu(
 ) -> None:
     """Iterated tabu search over swaps (Palubeckis 2007), compiled.
 
-    The best admissible swap is made even when it makes things worse; who left or entered is held for a
+    The best admissible swap is made even when it makes things worse; clients that left or entered are held for a
     tenure drawn anew for each swap (`kernels.swaps.tabu`).
     After ``non_improving_moves`` moves without a new local best, the best selection is perturbed by random swaps, every
     eighth time since it was found beyond recognition. It starts from ``start`` or the greedy selection, improved by
@@ -41,8 +41,7 @@ def tabu(
         Moves without improvement that end a descent; by default 200 or 2n, whichever is larger.
     stall : int, optional
         Moves without a better selection after which the search ends before its time; by default 100 000 or 2000 n,
-        whichever is larger, where ``moves`` is left out, and never where it is given. A round of 100 clients is then
-        over in a fraction of a second, while 2000 clients are searched for a minute or two.
+        whichever is larger, where ``moves`` is left out, and never where it is given.
     """
     search = Search.started(problem, run, non_improving_moves)
     if stall is None and moves is None:

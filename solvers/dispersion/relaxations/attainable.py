@@ -2,7 +2,7 @@
 
 See docs/mathematics/dispersion_relaxations.md, *Four levels of strength*, which has a table of symbols and names.
 
-FedGS's two-label clients have four different distances and counts of a few rounds: with ten chosen, an objective is
+FedGS's two-label clients have few different distances and counts of a few rounds: with ten chosen, an objective is
 then a sum of 45 of the former and 10 of the latter. When no such sum lies between the incumbent and a bound, the
 incumbent is optimal.
 """

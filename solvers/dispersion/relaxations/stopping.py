@@ -34,7 +34,8 @@ class StoppingRule:
     memory : int
         Chunks that are looked at.
     progress, least : float
-        The bound has stalled where these chunks lower it by no more than this part of the gap each, and this much.
+        The bound has stalled where these chunks lower it by no more than this part of the gap for each, on average, and
+        this much together.
     clients_per_fresh_cut : int
         The bound is not judged while more than one new cut per so many clients has just been added.
     converged : float
@@ -99,7 +100,7 @@ class StoppingRule:
         return self._has_converged(bests[-1], relaxation) or self.has_stalled(bests)
 
     def has_stalled(self, bests: Sequence[float]) -> bool:
-        """Return whether the last few chunks have each taken off less than a certain part of the gap."""
+        """Return whether the last few chunks have on average taken off no more than a certain part of the gap."""
         part = self.progress * self.memory * abs(bests[-1] - self.known) if self.progress else 0.0
         return bests[-1 - self.memory] - bests[-1] <= part + self.least
 

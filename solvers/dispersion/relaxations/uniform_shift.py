@@ -3,9 +3,9 @@
 See docs/mathematics/dispersion.md, *Concave where it counts*; docs/mathematics/dispersion_relaxations.md has symbols
 and names.
 
-It takes the largest eigenvalue on the slice by Lanczos, a Cholesky factorisation in double precision that certifies it,
-and first-order steps towards the best tangent. The distances are read where they are, in either precision; the
-factorisation takes 8 n² bytes.
+It takes the largest eigenvalue on the slice, of more than 300 clients by Lanczos, a Cholesky factorisation in double
+precision that certifies it, and first-order steps towards the best tangent. The distances are read where they are, in
+either precision; the factorisation takes 8 n² bytes.
 """
 
 from __future__ import annotations
@@ -26,6 +26,8 @@ _EPS = float(np.finfo(np.float64).eps)
 
 def uniform_shift_bound(problem: DispersionProblem, run: Run, *, accuracy: float = 1e-4) -> None:
     """Tighten the run's bound; stop when the tangent is within ``accuracy`` of the best one this shift can give.
+
+    It ends before where the time is over, or steps hardly lower the bound.
 
     Parameters
     ----------

@@ -382,7 +382,8 @@ class CertificateTree:
         """Write one node, the best tangent that so many seconds allow, and return its bound.
 
         It is that of one multiplier for all, of the form that fixed clients last, or, where there is time, of the
-        semidefinite relaxation. Who is fixed above it is fixed for any goal that is not below the one he was fixed for.
+        semidefinite relaxation. Clients fixed above it are so for any goal that is not below the one they were fixed
+        for.
         """
         state, before = self.start.copy(), self.goal if self.nodes else UNREACHABLE_GOAL
         if self.is_closed:

@@ -24,8 +24,8 @@ _EPS = float(np.finfo(np.float64).eps)
 class Counts:
     r"""Maximise ``nᵀQn + Σ_a T_a(n_a)`` over counts: the objective, in the same units.
 
-    :math:`Q = w (D - \mathrm{Diag}(\sigma))` is certainly negative semidefinite on :math:`1^\top z = 0`, for the
-    smallest uniform σ of which that can be shown. It may be negative, where D is strictly of negative type; what σ
+    :math:`Q = w (D - \mathrm{Diag}(\sigma))` is certainly negative semidefinite on :math:`1^\top z = 0`, for a uniform
+    σ near the smallest of which that can be shown. It may be negative, where D is strictly of negative type; what σ
     takes off, :math:`w \sigma n_a^2`, is given back by T_a at whole numbers.
 
     Attributes
