@@ -42,7 +42,13 @@ def placed(positions: Mapping[Hashable, Sequence[float]], nodes: Sequence[Hashab
     missing = [node for node in nodes if node not in positions]
     if missing:
         raise GraphError(f"positions has no place for client {missing[0]!r}.")
-    return np.array([positions[node] for node in nodes], dtype=np.float64)
+    try:
+        place = real_array([positions[node] for node in nodes])
+    except (TypeError, ValueError, OverflowError):
+        place = np.zeros(0)
+    if place.shape != (len(nodes), 2) or not np.isfinite(place).all():
+        raise GraphError("positions must have a finite (x, y) for every client.")
+    return place
 
 
 def layout(graph: nx.Graph, edges: list[Edge], radius: float, seed: int) -> NDArray[np.float64]:
@@ -196,7 +202,8 @@ def draw(
     Raises
     ------
     GraphError
-        If the graph is empty, a selected node is not in it, a node has no position, or labels or names do not fit.
+        If the graph is empty, a selected node is not in it, a node has no finite (x, y), or labels or names do not
+        fit.
 
     Notes
     -----

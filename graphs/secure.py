@@ -39,10 +39,6 @@ def unit(vector: NDArray[np.float64]) -> NDArray[np.float64]:
 
 def encode(name: str, vector: ArrayLike, fraction_bits: int, room: float = 0.0) -> Words:
     """Return a party's vector in fixed point, with ``room`` for noise in its products; see `Party`."""
-    if isinstance(fraction_bits, bool) or not isinstance(fraction_bits, Integral):
-        raise ProtocolError(f"fraction_bits must be a whole number; got {fraction_bits!r:.80}.")
-    if not 0 <= fraction_bits <= 31:
-        raise ProtocolError(f"fraction_bits must lie in 0 to 31; got {fraction_bits}.")
     try:
         values = real_array(vector)
     except (TypeError, ValueError, OverflowError) as reason:
@@ -61,6 +57,14 @@ def encode(name: str, vector: ArrayLike, fraction_bits: int, room: float = 0.0) 
             f"{np.linalg.norm(values):g}. Scale the vectors down or use fewer bits."
         )
     return scaled.astype(np.int64).view(np.uint64)
+
+
+def check_bits(fraction_bits: int) -> None:
+    """Raise `ProtocolError` unless this is a number of bits after the binary point."""
+    if isinstance(fraction_bits, bool) or not isinstance(fraction_bits, Integral):
+        raise ProtocolError(f"fraction_bits must be a whole number; got {fraction_bits!r:.80}.")
+    if not 0 <= fraction_bits <= 31:
+        raise ProtocolError(f"fraction_bits must lie in 0 to 31; got {fraction_bits}.")
 
 
 # -- messages --------------------------------------------------------------------------------------------------
@@ -228,8 +232,9 @@ class Party:
         noise = number("noise", noise, ProtocolError)
         if not (noise >= 0 and np.isfinite(noise)):
             raise ProtocolError(f"noise must be a standard deviation, finite and not negative; got {noise}.")
+        check_bits(fraction_bits)
         self.name = name
-        self._deviation = noise / np.sqrt(2.0) * 4.0 ** min(fraction_bits, 31) if noise else 0.0
+        self._deviation = noise / np.sqrt(2.0) * 4.0**fraction_bits
         self._encoded = encode(name, vector, fraction_bits, room=2 * 8.6 * self._deviation)
         self._random = Randomness(rng)
         self._used: set[bytes] = set()  # digests of all masks that came, those of finished runs among them

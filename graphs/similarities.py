@@ -43,7 +43,7 @@ def similarity(
     Returns
     -------
     ndarray of shape (N, N)
-        Symmetric, without unit, and the same bits on every processor. The diagonal is each client's similarity
+        Symmetric, and the same bits on every processor. The diagonal is each client's similarity
         to itself (1 for a cosine); graph functions do not read it.
 
     Raises

@@ -109,7 +109,7 @@ def dependency_graph(
     -----
     GraphWarning
         If the graph has no edge although there is more than one client, if all similarities among three or
-        more clients are the same, or if weights underflow to 0. A zero-weight edge is
+        more clients are the same and edges, or if weights underflow to 0. A zero-weight edge is
         an edge: its ends are at distance 0.
 
     Notes
@@ -172,6 +172,11 @@ def edge_weights(
     ------
     SimilarityError
         As for `dependency_graph`.
+
+    Warns
+    -----
+    GraphWarning
+        As for `dependency_graph`.
     """
     rule, scaled, epsilon, sigma2 = _prepare(similarity, preset, epsilon, sigma2)
     weights = np.empty_like(scaled)
@@ -222,10 +227,14 @@ def _names(nodes: Sequence[Hashable] | None, size: int) -> list[Hashable]:
     names = list(nodes)
     if any(name is None for name in names):
         raise SimilarityError("nodes must not be None, which NetworkX takes for no node.")
-    if len(names) != size or len(set(names)) != size:
+    try:
+        distinct = len(set(names))
+    except TypeError as error:
+        raise SimilarityError(f"nodes must be names that have a hash: {error}.") from None
+    if len(names) != size or distinct != size:
         raise SimilarityError(
             f"nodes must be {size} distinct names, one per row of the similarity matrix; got {len(names)} names, "
-            f"{len(set(names))} of them distinct."
+            f"{distinct} of them distinct."
         )
     return names
 

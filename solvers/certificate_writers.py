@@ -65,7 +65,7 @@ def certificate_writer(
 def with_certificate(
     solution: Solution, time_limit: float = math.inf, *, relaxed: bool = False, recorded: Certificate | None = None
 ) -> Solution:
-    """The same solution with a certificate of its bound, whatever method it comes from.
+    """Return the same solution with a certificate of its bound, whatever method it comes from, where one is found.
 
     The certificate is read by `solvers.certificates.check` before it is kept, and claims what that verifies: the bound
     of the solution, or a weaker one where the rounding of its numbers, or the time, does not allow more. One that the
@@ -78,8 +78,8 @@ def with_certificate(
         An answer with a bound; or that there is no feasible decision, which a bound that any decision would exceed
         proves.
     time_limit : float
-        Seconds for the certificate. Without a limit a tree of a dispersion problem is given up after counted work,
-        some ten seconds of relaxations.
+        Seconds for the certificate. Without a limit the effort is bounded all the same: a tree of a dispersion problem
+        is given up after counted work, which takes relaxations of some ten seconds.
     relaxed : bool
         Prove what one relaxation proves, without a tree.
     recorded : Certificate, optional

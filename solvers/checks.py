@@ -124,7 +124,7 @@ def vector(
 
 
 def distribution(value: ArrayLike, name: str, *limits: Limit, hint: str = "") -> NDArray[np.float64]:
-    """Return a `vector` that sums to 1, normalised where the sum is off by more than rounding."""
+    """Return a `vector` that sums to 1 to within 1e-9, normalised where the sum is off by more than rounding."""
     array = vector(value, name, *limits, hint=hint)
     total = float(array.sum())
     if not abs(total - 1.0) <= 1e-9:
@@ -136,7 +136,7 @@ def distribution(value: ArrayLike, name: str, *limits: Limit, hint: str = "") ->
 
 
 def number(value: Any, name: str, *limits: Limit, error: type[Exception] = InvalidProblem, hint: str = "") -> float:
-    """Return a finite number within the limits; truth values are none."""
+    """Return a finite number within the limits; truth values, texts and complex numbers are none."""
     try:
         found = math.nan if isinstance(value, bool | np.bool_ | str | bytes | np.complexfloating) else float(value)
     except (TypeError, ValueError, OverflowError):

@@ -352,7 +352,7 @@ class ConstrainedSelections(Hypersimplex):
         Raises
         ------
         NoSelection
-            When there is none, or none was found in ten seconds.
+            When there is none, or neither swaps nor HiGHS within its time found one.
         """
         near = self.core.best(x)
         if self.violation(near) == 0:
@@ -390,7 +390,7 @@ class ConstrainedSelections(Hypersimplex):
         Raises
         ------
         NoSelection
-            When there is none, or none was found in ten seconds.
+            When there is none, or neither swaps nor HiGHS within its time found one.
         """
         states = self.constraints.states.copy()
         while int((states == ONE).sum()) < self.size and (states == FREE).any():
@@ -445,7 +445,7 @@ class ConstrainedSelections(Hypersimplex):
         Raises
         ------
         NoSelection
-            When there is none, or neither swaps nor ten seconds of HiGHS find one.
+            When there is none, or neither swaps nor HiGHS within its time find one.
         """
         x = x.copy()
         for _ in range(4 * self.size):

@@ -129,7 +129,7 @@ class LinearRow:
     Attributes
     ----------
     name : str
-        Name of the quota or budget, or the ids in conflict: unique in a problem.
+        Name of the quota or budget, which no other one of the problem has, or the ids in conflict.
     kind : {"quota", "budget", "conflict"}
         What it states; coefficients of quotas and conflicts are 1.
     places : (k,) ndarray of int
@@ -206,7 +206,7 @@ class Constraints:
         return not self.rows and not self.states.any()
 
     def violation(self, x: NDArray[np.int64]) -> float:
-        """Return the largest miss of a row; 1 where a client is out of its state."""
+        """Return the largest miss of a row, at least 1 where a client is out of its state."""
         wrong = (x[self.states == ONE] != 1).any() or (x[self.states == ZERO] != 0).any()
         return max([float(wrong), *(row.violation(x) for row in self.rows)])
 

@@ -10,7 +10,7 @@ class SolversError(Exception):
 
 
 class InvalidProblem(SolversError, ValueError):
-    """The data do not state a problem that has an answer (shape, symmetry, NaN, infeasible size, ...)."""
+    """The data or a file do not state a valid problem or solution, or a method does not take the problem."""
 
 
 class NoSelection(InvalidProblem):
@@ -40,15 +40,15 @@ class Contradiction(InvalidProblem):
 
 
 class InvalidOption(SolversError, ValueError):
-    """An option of ``solve`` or of a method is unknown or out of range."""
+    """An argument or option of a function or method is unknown, out of range, or does not go with the others."""
 
 
 class UnknownMethod(SolversError, ValueError):
-    """No method of that name is registered for the problem."""
+    """No method of that name is registered for the problem's type."""
 
 
 class MissingBackend(SolversError, ImportError):
-    """A method needs an optional package or a program that is not there; the message says how to get it."""
+    """A method or a reader needs an optional package, or a program that is not there or cannot be run."""
 
 
 class InvalidAnswer(SolversError, RuntimeError):

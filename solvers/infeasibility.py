@@ -47,7 +47,7 @@ class Relaxation(NamedTuple):
     allowed : float
         The nearest limit that the others of the conflict allow.
     overall : float or None
-        The nearest limit that all other constraints of the problem allow; None where that is not known.
+        The nearest limit that all other constraints of the problem allow; None where there is none, or it is not known.
     """
 
     name: str
@@ -58,7 +58,7 @@ class Relaxation(NamedTuple):
 
 @dataclass(frozen=True)
 class Conflict:
-    """Constraints that no selection keeps together; where any one of them is left out, some selection keeps the others.
+    """Constraints that no selection keeps together; `is_minimal` says whether each of them is needed for that.
 
     Attributes
     ----------
@@ -72,7 +72,10 @@ class Conflict:
         Whether the problem has a selection without any one of them: it has no other conflict. False of a quota that
         contradicts itself, whose problem is not known.
     is_minimal : bool
-        False where time ran out: some of them may not be needed.
+        Whether some selection keeps the others where any one of them is left out. False where that was not decided,
+        as when time ran out: some of them may not be needed.
+    sentence : str
+        All this in words.
     """
 
     names: tuple[str, ...]
@@ -90,8 +93,7 @@ def conflict(problem: Problem | Contradiction, time_limit: float | None = None) 
     """Find constraints that contradict each other, as few as deletion leaves.
 
     Each constraint is left out in turn. Where the others are proved to contradict each other without it, it is dropped.
-    What is left is irreducible unless time ran out (`Conflict.is_minimal`): without any one of them, a selection was
-    found.
+    What is left is irreducible if `Conflict.is_minimal` says so: without any one of them, a selection was found.
 
     Parameters
     ----------
@@ -112,7 +114,7 @@ def conflict(problem: Problem | Contradiction, time_limit: float | None = None) 
     InvalidOption
         When the time limit is no positive number.
     NoSelection
-        When time ran out before a selection was found, or was proved not to exist.
+        When a selection was neither found nor proved not to exist, as when time ran out before.
 
     Examples
     --------

@@ -45,7 +45,8 @@ class Problem(ABC):
     sense : {"max", "min"}
         Whether larger or smaller objectives are better.
     family : str
-        Name of the module below ``solvers`` that holds the problem and its methods.
+        Name of the module below ``solvers`` that holds the problem and its methods; for a type defined elsewhere, any
+        other name.
     tolerance : float
         Largest `violation` of a decision that still counts as feasible: 0 for discrete decisions.
     """
@@ -285,7 +286,8 @@ def load(path: str | os.PathLike[str]) -> Problem:
     Raises
     ------
     InvalidProblem
-        When the file is neither, or its data do not state a valid problem.
+        When the file is neither, its data do not state a valid problem, or its type is defined elsewhere and not
+        imported.
     FileNotFoundError
         When there is no such file.
     """

@@ -118,7 +118,7 @@ class Method:
     requires : tuple of str
         Import names of the packages it needs beside the light core.
     install : str
-        What ``pip install`` brings them.
+        The argument of ``pip install`` that brings them.
     summary : str
         First line of the function's docstring.
     accepts : callable, optional
@@ -162,7 +162,7 @@ class Method:
         return None if self.accepts is None or isinstance(problem, type) else self.accepts(problem.solved_as)
 
     def check_pool(self, problem: Problem | type[Problem]) -> None:
-        """Raise `InvalidOption` unless the method keeps a pool, and the problem says how many are chosen."""
+        """Raise `InvalidOption` unless the method keeps a pool, and the problem states no range of sizes."""
         if not self.pool:
             able = ", ".join(repr(each.name) for each in methods(problem) if each.pool)
             raise InvalidOption(
@@ -195,7 +195,7 @@ class Method:
         check_options(f"method {self.name!r}", self.function, given, InvalidOption, ("threads", *TAKEN))
 
     def describe(self) -> str:
-        """Return what the method is, and a line per option: what it accepts, and its default."""
+        """Return what the method is and what it needs, and a line per option: what it accepts, and its default."""
         lines = [f"{self.name} ({self.kind}, for a {self.problem.__name__}): {self.summary}"]
         if self.requires:
             lines.append(f"  needs {', '.join(self.requires)}: pip install '{self.install}'")
@@ -333,7 +333,13 @@ def methods(problem: Problem | type[Problem]) -> list[Method]:
     Returns
     -------
     list of Method
-        Methods that need a missing package are listed too; see `Method.missing`.
+        Methods that need a missing package are listed too; see `Method.missing`. One that is listed may still refuse
+        the problem when it runs, as ``brute-force`` refuses a large one.
+
+    Raises
+    ------
+    InvalidProblem
+        When it is neither.
     """
     if not isinstance(problem, Problem) and not (isinstance(problem, type) and issubclass(problem, Problem)):
         raise InvalidProblem(f"methods takes a problem or its class (DispersionProblem, say); got {problem!r:.80}")

@@ -369,6 +369,11 @@ class Run:
         is_claimed : bool
             Whether it rests on an external solver's word. Where a decision contradicts it, the solver has proved
             nothing, and the bound is withdrawn.
+
+        Raises
+        ------
+        InvalidAnswer
+            When the bound is NaN. An infinite one is not looked at.
         """
         bound = certified(bound, error, self.problem.sense)
         if math.isnan(bound):
@@ -389,7 +394,7 @@ class Run:
     ) -> NDArray[np.int64] | None:
         """Run a program that prints the rows it selects, and return them as a decision.
 
-        The program is killed, with what it has started, when the run expires.
+        The program is killed when the run expires, with what it has started (on Windows, it alone).
 
         Parameters
         ----------
@@ -410,7 +415,7 @@ class Run:
         MissingBackend
             When there is no such program, or it cannot be run.
         InvalidAnswer
-            When it fails, or prints anything but numbers of rows, each once.
+            When it fails, or prints nothing, or anything but numbers of rows, each once.
         """
         return execute(self, command, first=first)
 

@@ -164,17 +164,18 @@ class Solution:
     objective : float or None
         ``problem.objective(x)``.
     bound : float or None
-        A value no feasible decision can beat; ``None`` when nothing is known.
+        A value no feasible decision can beat, but for those of ``vetoed``; ``None`` when nothing is known.
     status : {"optimal", "feasible", "infeasible", "unknown"}
         What is known: a feasible point, and whether it is proved optimal (to `OPTIMALITY_GAP`).
     stopped : str
         ``"proved"``, ``"gap"``, ``"target"``, ``"time-limit"``, ``"work-limit"``, ``"iterations"``, ``"interrupted"``,
         ``"cancelled"``, ``"error"`` or ``"running"``.
-        Why the method ended; ``"gap"``, ``"target"``: at what `solvers.solve` was to stop at; ``"cancelled"``: by its
-        event, or by a ``watch`` that returned True. ``"running"``: it has not, see ``solution_so_far`` of
+        Why the solve ended; ``"gap"``, ``"target"``: at what `solvers.solve` was to stop at; ``"iterations"``: by the
+        method's own rule; ``"interrupted"``: by Ctrl-C; ``"cancelled"``: by its event, or by a ``watch`` that returned
+        True; ``"error"``: by one, see ``message``. ``"running"``: it has not, see ``solution_so_far`` of
         `solvers.submit`.
     message : str
-        The native message of the backend, if there is one.
+        The native message of the backend, or what the method has to say about its end; empty where there is none.
     seconds, build_seconds : float
         Wall time of the whole solve, without loading and compiling, and its part spent stating the model to a backend.
     nodes : int or None
@@ -327,7 +328,7 @@ class Solution:
     def work(self) -> int | None:
         """Rows of the problem's matrix that were read, or what takes as long: what ``work_limit`` counts.
 
-        ``None`` for methods that do not count it.
+        ``None`` where none was counted.
         """
         return self.details.get("work")
 
@@ -369,15 +370,15 @@ class Solution:
         budget's ``limit``, a conflict), negative where a lower one does (``at_least``), 0 where the bound does not rest
         on it. The bound is `priced_bound`: with a limit moved by d, no decision is worth more than that plus the price
         times d. Of a `solvers.dispersion.QuadraticProblem` both are those of the dispersion problem that it is solved
-        as. ``auto`` and ``branch-and-bound`` compute prices when they are first looked at. Empty with other methods,
-        and where ``auto`` enumerates the selections.
+        as. They are for problems of dispersion whose side constraints ``auto`` or ``branch-and-bound`` keeps in its
+        tree, and are computed when they are first looked at. Elsewhere they are empty.
         """
         found: Mapping[str, float] = self.details.get("prices", {})
         return found
 
     @property
     def priced_bound(self) -> float | None:
-        """Bound that `prices` are the multipliers of; None where there are none."""
+        """Bound that `prices` are the multipliers of; ``None`` where there are none."""
         return getattr(self.prices, "bound", self.details.get("priced_bound")) if self.prices else None
 
     if not TYPE_CHECKING:
@@ -525,7 +526,7 @@ class Solution:
         return replace(_read(path, problem), is_received=True)
 
     def summary(self) -> str:
-        """Return status, objective, bound, gap and times, one line each, as a solver's log ends."""
+        """Return method, status, objective, bound, gap, times and what else is known, one line each."""
         return "\n".join(f"{name:<14} {value}" for name, value in self._rows())
 
     def plot(self, axes: Axes | None = None) -> Axes:

@@ -62,7 +62,8 @@ def solve(
     problem : Problem
         The problem to solve.
     method : str
-        A name from `methods`; ``"auto"`` is the best choice we know for the problem.
+        A name from `methods`; ``"auto"`` is the best choice we know for the problem. A type of your own has no
+        ``"auto"`` until one is registered.
     time_limit : float, optional
         Seconds of the search; the incumbent comes back when they are over. No limit by default. Importing a package and
         compiling kernels, once in a process or on a machine, do not count: on the clock a first solve takes longer.
@@ -71,23 +72,25 @@ def solve(
         that is no matter of the clock. Without a time limit beside it, decision, bound, nodes and certificate are the
         same to the bit on every run of a machine, cold or warm, idle or busy. The method ends at its first look after
         the limit, as after a time limit: looks are up to 1.6e7 entries apart (a tenth of a second), farther for a
-        thousand clients and more. A limit of less is overshot by a multiple. `Solution.work` says what was used. A
-        method that does not count refuses.
+        thousand clients and more. A limit that is smaller than that may be overshot many times over. `Solution.work`
+        says what was used. A method that does not count refuses.
     gap : float, optional
-        The relative gap (0.01 is one per cent) that is good enough: the method ends as soon as its decision is that
-        near to its bound, with ``stopped="gap"``. A heuristic takes none without ``bound_by``.
+        The relative gap (0.01 is one per cent) that is good enough: the method ends once it sees that its decision is
+        that near to its bound, with ``stopped="gap"``, or ``"proved"`` where it is optimal. A heuristic takes none
+        without ``bound_by``, and none goes with a pool or a veto.
     target : float, optional
-        A claim about the best value: the method ends, with ``stopped="target"``, as soon as a decision is as good, or
-        the bound says that none is; `Solution.reaches` says which.
+        A claim about the best value: the method ends once it sees that a decision is as good, or that the bound says
+        that none is; `Solution.reaches` says which. ``stopped`` is then ``"target"``, or ``"proved"`` where the
+        decision is optimal. None goes with a pool or a veto.
     threads : int, optional
         Threads of the method, and of the second one; an error where neither has an option for it.
     seed : int
         Makes the run repeatable, unless a time limit cuts it short or an external solver's threads race.
     start : array-like or Solution, optional
-        A feasible decision to start from: a vector with an entry for each client, ids of selected clients (what
+        A feasible decision to start from: an array as ``Solution.x`` is one, ids of selected clients (what
         ``Solution.selected`` gives), or a `Solution`, whose selected clients may be of another problem over the same.
-        The answer is never worse than it, unless a veto refuses it; a solution of the same problem brings its bound,
-        too; one read from a file, what its certificate proves.
+        The answer is never worse than it, unless a veto refuses it. A solution of the same problem brings its bound,
+        too, unless it was found under a veto; one read from a file brings what its certificate proves.
     bound_by : str, optional
         A second method, exact or a relaxation, whose bound is put beside the decision where the first one's does not
         prove it; see `with_bound`. The first method then has half of the time, the second one all that is left.
@@ -98,12 +101,13 @@ def solve(
         ``Solution.certificate_report`` says by how much; see `solvers.certificate_writers.with_certificate`.
     stop : Event, optional
         Ends the solve once ``stop.is_set()``, as a `threading.Event` that another thread sets: some hundredths of a
-        second later the incumbent is returned with its bound and its pool, with ``stopped="cancelled"``. The method
-        runs in a thread of its own, as does ``watch``. One that does not look at the event at once is left behind;
-        HiGHS and Clarabel, which know no interruption, end at their time limit.
+        second later the incumbent is returned with its bound and its pool, with ``stopped="cancelled"`` unless it is
+        proved. The method runs in a thread of its own, as does ``watch``. One that does not look at the event at once
+        is left behind; HiGHS and Clarabel, which know no interruption, go on until their time limit or their own end.
     watch : callable, optional
         Called with every improvement, what enters ``Solution.trace``, by the thread that finds it. Where
-        it returns True the solve ends, with ``stopped="cancelled"``; where it raises, ``on_error`` says what follows.
+        it returns True the solve ends, with ``stopped="cancelled"`` unless the decision is proved; where it raises,
+        ``on_error`` says what follows.
     on_error : {"raise", "keep"}
         What an exception of ``watch``, which ends the solve, leads to: it is raised again, with what was found as
         ``error.solution``; or the solution is returned, with ``stopped="error"`` unless it is proved, and the exception
@@ -116,10 +120,10 @@ def solve(
         smallest ids first. `Solution.pool_complete` says that they are proved to be the best.
     within : float, optional
         Share of the optimum that a selection of the pool may be worse by (0.001 is a tenth of a per cent): all such
-        selections, at most ``pool`` of them, or 1 000.
+        selections, at most ``pool`` of them, or 1 000 where that is left out.
     diverse : int, optional
         Clients of each selection of the pool that are not in a better one of it, at least: the best selection, then
-        the best of those that differ so far from it, and so on.
+        the best of those that differ so far from it, and so on. It needs ``pool`` or ``within``.
     veto : callable, optional
         ``veto(selected)`` returns True for ids of a selection that is refused. It must answer the same each time.
         `Solution.vetoed` has the refused selections that are as good as the pool's last one.
@@ -134,14 +138,15 @@ def solve(
     Raises
     ------
     UnknownMethod, MissingBackend
-        When the method is not there to be run.
+        When there is no such method, or a package or program that it needs is missing.
     InvalidProblem
         When ``problem`` is no problem, or one that the method does not accept.
     InvalidOption
         When another argument or an option is not accepted; when ``threads``, ``work_limit`` or a pool is asked of a
         method that has none.
     InvalidAnswer
-        When the method returned an infeasible decision or an impossible bound.
+        When the method returned no decision of the problem, an infeasible one or an impossible bound, or its program
+        failed.
 
     Examples
     --------
@@ -207,7 +212,8 @@ def submit(
     Raises
     ------
     UnknownMethod, MissingBackend, InvalidProblem, InvalidOption
-        As `solve` does, at once, for all that is seen before the search; what comes later is raised by ``result()``.
+        As `solve` does, at once, for what the arguments but ``start`` show; what comes later, and a start that is
+        refused, is raised by ``result()``.
     """
     _require_problem(problem)
     planned = plan(problem, method, pool=PoolRequest.of(pool, within, diverse, veto), **options)
@@ -428,8 +434,8 @@ def with_bound(
     Returns
     -------
     Solution
-        With ``bound_by`` and ``bound_seconds`` set; the trace goes on with the second method's bounds. ``seconds``
-        stays the first method's. What the second method decides is not looked at.
+        With ``bound_by`` and ``bound_seconds`` set, where the second method ran; the trace goes on with its bounds.
+        ``seconds`` stays the first method's. What the second method decides is not looked at.
 
     Raises
     ------
@@ -620,7 +626,7 @@ def _giving_bounds(entry: Method) -> Method:
     """Return the method, which must be one that gives bounds."""
     if entry.kind == "heuristic":
         raise InvalidOption(
-            f"bound_by takes an exact method or a relaxation; {entry.name!r} is a heuristic and has no bound"
+            f"bound_by takes an exact method or a relaxation; {entry.name!r} is a heuristic and promises no bound"
         )
     return entry
 
@@ -632,7 +638,8 @@ def _check_gap(gap: Any, entry: Method, second: Method | None) -> None:
     number(gap, "gap", AtLeast(0), error=InvalidOption, hint="0.01 is one per cent")
     if entry.kind == "heuristic" and second is None:
         raise InvalidOption(
-            f"gap needs a bound, and {entry.name!r} is a heuristic, which has none: name a second method with bound_by"
+            f"gap needs a bound, and {entry.name!r} is a heuristic, which promises none: "
+            "name a second method with bound_by"
         )
 
 

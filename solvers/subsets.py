@@ -152,7 +152,7 @@ class ConstrainedProblem(SubsetProblem):
         Groups with a least and a largest number of selected clients; groups may overlap. A table with `Quota`'s
         parameters is taken for one.
     budgets : sequence of Budget
-        Sums over the selected clients, with a limit each.
+        Sums over the selected clients, with a limit each; tables as for quotas.
     conflicts : sequence of sequences of int
         Pairs, or larger groups, of ids of which at most one is selected.
     names : sequence of str or int

@@ -168,16 +168,25 @@ def read_power(
     Parameters
     ----------
     path : path-like
-        ``.csv``, ``.csv.gz`` or ``.parquet``: the first column is the time, each other one a client's power from then
-        until the next row. Clients are numbered in the order of the columns.
+        ``.csv``, ``.csv.gz``, ``.parquet``, ``.json`` (a list of objects) or ``.jsonl``: the first column is the time,
+        each other one a client's power from then until the next row. Clients are numbered in the order of the columns.
     origin, time_zone, ids
         As for `read_intervals`.
     least : float
         A client is there above this power.
+
+    Raises
+    ------
+    DataError
+        When the file cannot be read, is no such table, a power is no finite number, or times do not increase.
+    ConfigError
+        When there is no such time zone.
     """
     rows = _load(path)
     if not isinstance(rows, list) or not rows or not isinstance(rows[0], dict) or len(rows[0]) < 2:
         raise DataError(f"{path}: power is a table with a time and a column a client")
+    if other := [k for k, row in enumerate(rows, 1) if not isinstance(row, dict) or row.keys() != rows[0].keys()]:
+        raise DataError(f"{path}: every row of power has the columns of the first; row {other[0]} has others")
     clock, *names = rows[0]
     times = _seconds(path, [row[clock] for row in rows], time_zone)
     if times.size < 2 or (np.diff(times) <= 0).any():

@@ -85,7 +85,7 @@ def group_clients(
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or no mixture can be fitted, as with a regularisation of 0.
     """
     counts = frozen_array(distributions, "distributions", ndim=2)
     if counts.size == 0 or counts.min() < 0 or (counts.sum(axis=1) == 0).any():
@@ -116,7 +116,11 @@ def group_clients(
             init_params="kmeans",
             random_state=seed,
         )
-        found = _in_order(mixture.fit_predict(points))
+        try:
+            found = _in_order(mixture.fit_predict(points))
+        except ValueError as error:  # variances of 0, where nothing is added to them
+            sentence = f"no mixture of {components} can be fitted with regularisation {regularisation:g}: {error}"
+            raise InvalidProblem(sentence) from error
         groups, score = int(found.max()) + 1, _score(apart, found)
         scores[groups] = max(score, scores.get(groups, -1.0))
         fewer = groups < labels.max() + 1 and score >= best - 1e-9

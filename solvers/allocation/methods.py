@@ -124,9 +124,13 @@ def _spread(
 
 
 def accepts_whole_start(problem: AllocationProblem, run: Run) -> None:
-    """Refuse a start in real numbers where the answer is to be in whole clients."""
-    if run.x is not None and not problem.integral(run.x):
+    """Refuse a start in real numbers where the answer is to be in whole clients; take whole floats for integers."""
+    if run.x is None:
+        return
+    if not problem.integral(run.x):
         raise InvalidOption(f"start must be in whole clients for {run.method!r}, as its answers are")
+    run.x = run.x.astype(np.int64)
+    run.x.setflags(write=False)
 
 
 @method(AllocationProblem, "greedy", kind="exact")
@@ -155,6 +159,8 @@ def kkt(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> None:
         Return whole clients, rounded by largest remainder, with the same bound; ``raw`` then has the
         real allocation.
     """
+    if rounded:
+        accepts_whole_start(problem, run)
     x, price = problem.water_fill(problem.lower)
     run.tighten(problem.relaxed_bound(price))
     offer(problem, run, x, price, rounded)
@@ -190,6 +196,8 @@ def convex(problem: AllocationProblem, run: Run, *, rounded: bool = False) -> No
     with run.loading():
         import cvxpy as cp
 
+    if rounded:
+        accepts_whole_start(problem, run)
     counts = problem.costs > 0
     if not counts.any():  # nothing to minimise: the convention for a tie of everything
         kkt(problem, run, rounded=rounded)

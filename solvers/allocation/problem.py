@@ -97,10 +97,10 @@ class AllocationProblem(Problem):
 
     **Two kinds of decision, told apart by their type.** An allocation of integers claims to be a best one in whole
     clients, an allocation of floats a best one in real numbers; both are feasible here. ``greedy``, ``cp-sat``,
-    ``brute-force``, ``proportional`` and ``largest-remainder`` return integers, and their bound holds for allocations
-    in whole clients. ``kkt`` and ``cvxpy`` return floats, with a bound that holds for both kinds; ``rounded=True``
-    makes them return whole clients with that same bound. So compare objectives within one kind: a real-valued optimum
-    may lie below the bound of ``greedy``. `integral` tells the kinds apart by value.
+    ``brute-force``, ``proportional`` and ``largest-remainder`` return integers. The bound of the first three holds for
+    allocations in whole clients. ``kkt`` and ``cvxpy`` return floats, with a bound that holds for both kinds;
+    ``rounded=True`` makes them return whole clients with that same bound. So compare objectives within one kind: a
+    real-valued optimum may lie below the bound of ``greedy``. `integral` tells the kinds apart by value.
 
     Parameters
     ----------

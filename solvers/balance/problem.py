@@ -38,13 +38,13 @@ class BalanceProblem(ConstrainedProblem):
         Samples of each class that each client has, up to 10⁹; every client has one at least.
     size : int
         Number m of clients to select, 1 ≤ m ≤ n.
-    include, exclude, quotas, budgets, conflicts : optional
-        Side constraints: see `solvers.subsets.ConstrainedProblem`.
+    include, exclude, quotas, budgets, conflicts, names : optional
+        Side constraints, and names of the clients: see `solvers.subsets.ConstrainedProblem`.
 
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or it is seen that no selection keeps all constraints.
 
     Examples
     --------

@@ -138,7 +138,8 @@ def gap_over_time(
     -------
     DataFrame
         ``method, second, median, low, high, rows``. The gap is 1 until there is one, and stays where it was when a
-        method ends. Rows that failed count as 1 throughout; races that a method did not take are left out.
+        method ends. Rows that failed count as 1 throughout; races that a method did not take are left out, and for
+        "best" those without a best known value.
     """
     import pandas as pd
 

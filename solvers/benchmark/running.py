@@ -80,8 +80,8 @@ def run_benchmark(
     best_known : mapping of str to float, optional
         Best objective known from elsewhere, by instance; the library's own where it is left out.
     repeat : bool
-        Solve every row that neither the time limit nor a gap cut short a second time in the same process, untimed, to
-        see that its seed determines it.
+        Solve every row that has an answer, and that neither the time limit nor a gap cut short, a second time in the
+        same process, untimed, to see that its seed determines it.
     warm_up : float
         Seconds that a method may spend on loading in a call, which do not count towards its limits: on what it imports
         and compiles inside ``with run.loading()``. Before its first timed call in a solver process there is an untimed

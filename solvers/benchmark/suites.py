@@ -89,7 +89,7 @@ def suite(name: str, tier: str | None = None, data: str | Path | None = None) ->
     name : str
         The suite.
     tier : str, optional
-        Easy, benchmark or open.
+        ``"easy"``, ``"benchmark"`` or ``"open"``; not for "diversity" and "tenth".
     data : path-like, optional
         For "diversity": a folder with files of MDPLIB and TSPLIB, searched with its folders; those of the suite that
         are there take part.

@@ -184,8 +184,8 @@ def one_pass(problem: CappingProblem, run: Run) -> None:
     """Allot in proportion and cut off at 1, once: where that cuts, the probabilities sum to less than k.
 
     A public implementation of E3CS does this. When nothing exceeds 1 the answer is right and is offered. Otherwise it
-    is no feasible decision, so ``Solution.x`` is ``None`` and ``stopped`` is ``"error"``; the vector is in ``raw``, and
-    what it lacks in ``details["shortfall"]``.
+    is no feasible decision and is not offered: ``stopped`` is ``"error"``, and ``Solution.x`` is ``None`` unless there
+    was a start. The vector is in ``raw``, and what it lacks in ``details["shortfall"]``.
     """
     share = np.exp(problem.log_shares) if problem.mass else np.zeros(problem.n)
     raw = np.minimum(problem.floor + share, 1.0)

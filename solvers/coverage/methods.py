@@ -111,7 +111,7 @@ def _begin(problem: CoverageProblem, run: Run, kicks: int = 0, sweeps: int | Non
 
 @method(CoverageProblem, "lagrangian", kind="relaxation", constraints=True, work=True)
 def lagrangian(problem: CoverageProblem, run: Run) -> None:
-    """Relax "each row is represented once" with multipliers found by subgradients: the bound of the linear relaxation.
+    """Relax "each row is represented once" with multipliers by subgradients: nearly the linear relaxation's bound.
 
     Swaps make the decision, from the greedy selection and from those of the relaxation.
     """

@@ -42,13 +42,14 @@ class CoverageProblem(ConstrainedProblem):
     costs : (n,) array-like, optional
         Cost of each candidate, of any sign, in the unit of the similarities: counts of earlier selections, say. None
         by default.
-    include, exclude, quotas, budgets, conflicts : optional
-        Side constraints of the candidates, by their numbers: see `solvers.subsets.ConstrainedProblem`.
+    include, exclude, quotas, budgets, conflicts, names : optional
+        Side constraints of the candidates, by their numbers, and their names: see `solvers.subsets.ConstrainedProblem`.
 
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, it is seen that no selection keeps all constraints, or similarities or
+        costs are so large or small that sums of them overflow or vanish.
 
     Examples
     --------

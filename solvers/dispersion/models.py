@@ -365,9 +365,11 @@ class Penalty:
         Raises
         ------
         InvalidProblem
-            When ``size`` is no such number.
+            When Q is no square matrix of finite numbers, or ``size`` is no such number.
         """
-        q = np.asarray(quadratic, dtype=np.float64)
+        q = frozen_array(quadratic, "quadratic", ndim=2)
+        if q.shape[0] != q.shape[1] or not q.size:
+            raise InvalidProblem(f"quadratic must be a square matrix, a row per variable; got shape {q.shape}")
         q = q / 2 + q.T / 2
         n = len(q)
         own = q.diagonal()

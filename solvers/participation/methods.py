@@ -56,7 +56,7 @@ def enumerate_cutoffs(problem: CutoffProblem, run: Run) -> None:
 
 @method(CutoffProblem, "auto", kind="exact")
 def auto(problem: CutoffProblem, run: Run) -> None:
-    """``enumerate``, from Corollary 4's cutoff."""
+    """``enumerate``, after Corollary 4's cutoff was offered."""
     run.offer(corollary_cutoff(problem))
     enumerate_cutoffs(problem, run)
 

@@ -114,7 +114,7 @@ class ExclusionProblem(Problem):
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or loss gaps and heterogeneity are too small to be computed with.
     """
 
     importance: NDArray[np.float64]
@@ -346,7 +346,7 @@ class OptimizationErrorProblem(AggregationProblem):
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or they overflow beside a small availability.
     """
 
     constant: float = 0.0
@@ -442,7 +442,7 @@ class TotalErrorProblem(AggregationProblem):
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or they overflow beside a small availability.
     """
 
     importance: NDArray[np.float64]
@@ -486,7 +486,7 @@ class TotalErrorProblem(AggregationProblem):
         return self.from_importance(self.importance if self.importance.any() else np.ones(self.n))
 
     def bias_term(self, p: NDArray[np.float64]) -> float:
-        """χ² or squared total variation of a distribution ``p`` from the importance; infinite χ² where p is 0."""
+        """χ² or squared total variation of a distribution ``p`` from the importance; infinite where χ² meets a 0."""
         if self.bias == "tv":
             return (0.5 * (float(np.abs(self.importance - p).sum()) + self.excluded)) ** 2
         if (p <= 0).any():

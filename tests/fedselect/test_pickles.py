@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import pickle
 import pickletools
@@ -97,6 +98,14 @@ def test_solar_power_of_fedzero(tmp_path):
     )
     who, on, off = read_power(path)
     assert [*zip(who.tolist(), on.tolist(), off.tolist(), strict=True)] == [(0, 300, 900), (1, 0, 300), (1, 600, 900)]
+    rows = [{"Time": t, "a": a} for t, a in ((0, 1.0), (60, 0.0))]
+    (tmp_path / "power.json").write_text(json.dumps(rows))
+    (tmp_path / "power.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
+    for name in ("power.json", "power.jsonl"):
+        assert [each.tolist() for each in read_power(tmp_path / name)] == [[0], [0.0], [60.0]]
+    (tmp_path / "power.json").write_text(json.dumps([*rows, {"Time": 120}]))
+    with pytest.raises(DataError, match="every row of power has the columns of the first; row 3 has others"):
+        read_power(tmp_path / "power.json")
     who, on, _ = read_power(path, least=0.6)
     assert (who.tolist(), on.tolist()) == ([0], [600])
     for text, sentence in (

@@ -113,3 +113,6 @@ def test_bad_input_gets_a_sentence():
         draw(graph, labels=np.ones((4, 2)), label_names=["cat"])
     with pytest.raises(GraphError, match="no place for client 1"):
         draw(graph, positions={0: (0, 0)})
+    for place in ((1.0,), (0.0, np.nan), "x"):
+        with pytest.raises(GraphError, match=r"positions must have a finite \(x, y\) for every client"):
+            draw(graph, positions={k: place if k == 1 else (0, 0) for k in graph})

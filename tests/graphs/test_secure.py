@@ -428,6 +428,12 @@ def test_bad_vectors_get_a_sentence(a, b, bits, message):
         secure_product(a, b, fraction_bits=bits)
 
 
+@pytest.mark.parametrize("bits", [None, "x", 2.5, 32])
+def test_bits_are_checked_before_the_noise_is_scaled_by_them(bits):
+    with pytest.raises(ProtocolError, match="fraction_bits must"):
+        secure_product([1.0], [1.0], fraction_bits=bits, noise=0.1)
+
+
 def test_bad_features_get_a_sentence():
     with pytest.raises(ProtocolError, match="kind must be 'cosine' or 'dot'; got 'update'"):
         secure_similarity(np.eye(2), "update")

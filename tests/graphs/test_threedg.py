@@ -128,6 +128,7 @@ def test_one_client_is_a_graph_without_a_warning():
         ({"epsilon": np.complex128(0.1)}, "epsilon must be a finite number"),
         ({"nodes": ["a", None]}, "nodes must not be None"),
         ({"nodes": 2}, "nodes must be 2 distinct names; got 2"),
+        ({"nodes": [["a"], ["b"]]}, "nodes must be names that have a hash: unhashable type: 'list'"),
         ({"preset": "code"}, "preset must be 'reference' or 'paper'; got 'code'"),
         ({"sigma2": 0}, "sigma2 must be a positive finite number; got 0.0"),
         ({"sigma2": np.nan}, "sigma2 must be a positive finite number; got nan"),

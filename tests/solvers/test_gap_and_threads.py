@@ -82,7 +82,7 @@ def test_points_and_allocations_stop_too():
 
 
 def test_a_heuristic_reaches_a_gap_with_a_second_method(problem):
-    with pytest.raises(InvalidOption, match="which has none: name a second method with bound_by"):
+    with pytest.raises(InvalidOption, match="which promises none: name a second method with bound_by"):
         solve(problem, "tabu", gap=0.1)
     solution = solve(problem, "tabu", gap=0.1, bound_by="dnn", time_limit=600)
     assert solution.stopped == "gap"

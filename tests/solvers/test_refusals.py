@@ -50,7 +50,7 @@ def points(n=12, size=4):
         ("greedy", {"start": np.ones(12)}, "start must be feasible; it violates a constraint by 8"),
         ("greedy", {"log": 3}, "log must be true or false, a text stream, or a callable"),
         ("greedy", {"watch": 3}, "watch must be a function of a TracePoint; got 3"),
-        ("greedy", {"bound_by": "tabu"}, "'tabu' is a heuristic and has no bound"),
+        ("greedy", {"bound_by": "tabu"}, "'tabu' is a heuristic and promises no bound"),
     ],
 )
 def test_options_are_refused_in_a_sentence(name, options, sentence):

@@ -134,7 +134,10 @@ def test_files_of_further_families(call, tmp_path, problem, x):
         ([SMALL, "--method", "tabu", "--option", "moves"], "an option reads key=value; got 'moves'"),
         ([SMALL, "--time-limit", "-1"], "time_limit must be a positive number"),
         ([SMALL, "--gap", "-1"], "gap must be finite and non-negative"),
-        ([SMALL, "--gap", "0.1", "--method", "tabu"], "'tabu' is a heuristic, which has none: name a second method"),
+        (
+            [SMALL, "--gap", "0.1", "--method", "tabu"],
+            "'tabu' is a heuristic, which promises none: name a second method",
+        ),
         ([SMALL, "--threads", "2", "--method", "sdp"], "method 'sdp' has no option for threads"),
         ([SMALL, "--option", "threads=2"], "threads is no option of a method: write --threads"),
         ([SMALL, "--size", "3"], "--size is for files that leave it open (MDPLIB .txt"),

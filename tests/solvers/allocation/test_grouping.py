@@ -125,6 +125,11 @@ def test_bad_input_is_a_sentence(distributions, options, sentence):
         group_clients(distributions, **options)
 
 
+def test_variances_of_nothing_are_refused():
+    with pytest.raises(InvalidProblem, match=r"no mixture of 2 can be fitted with regularisation 0: .*ill-defined"):
+        group_clients([[1, 0]] * 5 + [[0, 1]] * 5, 3, regularisation=0.0)
+
+
 def test_labels_must_match_points():
     with pytest.raises(InvalidProblem, match="one entry per point, 2; got 3"):
         silhouette([[1, 0], [0, 1]], [0, 1, 1])

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from solvers import InvalidProblem, solve
+from solvers import InvalidOption, InvalidProblem, solve
 from solvers.allocation import AllocationProblem
 from solvers.allocation.methods import allocate_whole
 from tests.thoroughly import few_of, tried
@@ -251,3 +251,21 @@ def test_deviations_of_very_different_size():
     assert solution.x.tolist() == [10, 10**6, 10**10 - 10**6 - 10]
     assert solution.status == "optimal"
     assert solution.residuals()["exchange"] == 0
+
+
+@pytest.mark.parametrize("method", [*WHOLE, "proportional", "largest-remainder"])
+def test_a_start_in_whole_floats_is_one_in_whole_clients(method):
+    """Else the answer would be a float, which claims to be a best one in real numbers."""
+    problem = AllocationProblem(sizes=[60, 25, 10, 5], deviations=[1, 1, 1, 1], total=10)
+    solution = solve(problem, method, start=np.array([6.0, 2.0, 1.0, 1.0]))
+    assert solution.x.tolist() == [6, 2, 1, 1]
+    assert solution.x.dtype == np.int64
+
+
+@pytest.mark.parametrize("method", REAL)
+def test_rounded_answers_take_no_real_start(method):
+    problem = AllocationProblem(sizes=[60, 25, 10, 5], deviations=[1, 1, 1, 1], total=10)
+    start = solve(problem, "kkt").x
+    with pytest.raises(InvalidOption, match="start must be in whole clients"):
+        solve(problem, method, rounded=True, start=start)
+    assert solve(problem, method, rounded=True, start=[6.0, 2.0, 1.0, 1.0]).x.dtype == np.int64

@@ -121,6 +121,20 @@ def test_a_penalty_keeps_a_number_of_the_variables(size):
         Penalty.of(np.eye(3), size)
 
 
+@pytest.mark.parametrize(
+    ("quadratic", "sentence"),
+    [
+        (np.zeros((2, 3)), r"quadratic must be a square matrix, a row per variable; got shape \(2, 3\)"),
+        (np.zeros((0, 0)), "quadratic must be a square matrix"),
+        (np.zeros(3), r"quadratic must have 2 dimension\(s\); got shape \(3,\)"),
+        ([[np.nan]], "quadratic must be finite"),
+    ],
+)
+def test_a_penalty_is_that_of_a_square_matrix(quadratic, sentence):
+    with pytest.raises(InvalidProblem, match=sentence):
+        Penalty.of(quadratic)
+
+
 def bqm(**changes):
     """The JSON of dimod 0.12.23's to_serializable for three variables, as it wrote it."""
     table = {
