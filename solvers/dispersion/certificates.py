@@ -45,7 +45,7 @@ _COUNTS_SHIFT = 1e-7
 
 @certificate_writer(KindDispersionProblem, constraints=True, pool=True)
 def write_kinds_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
-    """A tree over the clients; None where they are many.
+    """A tree over the clients; None where there are more than 1 000.
 
     Without side constraints and pool, those of a kind come in the order of their costs.
     """
@@ -363,7 +363,7 @@ _MOST_DISTANCES = 20_000_000
 
 @certificate_writer(PointDispersionProblem, constraints=True)
 def write_points_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
-    """The tangent at the relaxation's point; None for other metrics, and where reading it would take minutes.
+    """The tangent at the relaxation's point; None for Hellinger's distances, and where reading it would take minutes.
 
     Under side constraints the rows have prices. That there is no selection gets no certificate.
     """

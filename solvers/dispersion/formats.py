@@ -216,7 +216,7 @@ def read_densest_subgraph(path: PathLike, size: int) -> DispersionProblem:
 
 
 def read_points(path: PathLike) -> NDArray[np.float64]:
-    """Read points, one per row: a NumPy ``.npy`` file, or text with commas (lines with ``#`` are comments).
+    """Read points, one per row: a NumPy ``.npy`` file, or text with commas (what follows ``#`` is a comment).
 
     Parameters
     ----------
@@ -247,7 +247,8 @@ def read_points(path: PathLike) -> NDArray[np.float64]:
 def write_mdplib(problem: DispersionProblem, path: PathLike) -> None:
     """Write the format `read_mdplib` reads; distances are multiplied by ``2 · weight``, which keeps the objective.
 
-    Costs that are all the same are left out: the file's objective is larger by m times that cost.
+    Costs that are all the same are left out: the file's objective is larger by m times that cost. Clients are numbered
+    by their places.
 
     Raises
     ------
@@ -404,7 +405,8 @@ def to_qubo(problem: DispersionProblem, penalty: float | None = None) -> tuple[N
 def write_qubo(problem: DispersionProblem, path: PathLike, penalty: float | None = None) -> None:
     """Write `to_qubo`'s matrix in the ``.qubo`` text format of annealers: ``i i q`` and ``i j q`` lines, i < j from 0.
 
-    Energies are to be minimised; the offset stands in a comment.
+    Energies are to be minimised; the offset stands in a comment. Clients are numbered by their places. What `to_qubo`
+    raises is raised here, too.
     """
     q, offset, penalty = to_qubo(problem, penalty)
     n = problem.n

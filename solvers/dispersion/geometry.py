@@ -1,4 +1,4 @@
-r"""Geometries: pairwise distances of n clients, stated by a matrix, by points, or by kinds of identical clients.
+r"""Geometries: pairwise distances of n clients, stated by a matrix, by points, or by kinds of clients.
 
 Clients are named by place, 0 … n − 1; H is the symmetric matrix of their distances, which `MatrixGeometry` and
 `StoredPointGeometry` hold. See docs/mathematics/dispersion.md, *The problem*.
@@ -55,7 +55,7 @@ class Geometry(ABC):
 
     @property
     def has_quick_sums(self) -> bool:
-        """Whether `sums` takes no longer than to read what states the distances."""
+        """Whether `sums` is quick enough for what is called no search."""
         return True
 
     @abstractmethod
@@ -188,7 +188,7 @@ class PointGeometry(Geometry):
 
     @property
     def has_quick_sums(self) -> bool:
-        """Whether `sums` takes milliseconds."""
+        """Whether there are at most 2 million distances to add up."""
         return self.n**2 <= FEW
 
     def distances(self, clients: Clients) -> Reals:

@@ -52,8 +52,8 @@ class Line:
 def line_of(problem: SelectionProblem, run: Run | None = None) -> Line | None:
     """Return the line that a problem's clients lie on, or None; none is looked for between kinds.
 
-    None also where the run's time is over before every distance of a matrix has been looked at. Without a run some
-    millions of them are looked at, and the error is theirs.
+    None also where the run's time is over before every distance of a matrix has been looked at. Without a run at most
+    some millions of them are looked at, and the error is theirs.
     """
     if isinstance(problem, DispersionProblem):
         return _from_distances(problem, run)

@@ -103,7 +103,7 @@ class Memory:
             self._diagonal.update(zip(problem.clients.tolist(), (diagonal / problem.weight).tolist(), strict=True))
 
     def state_dict(self) -> dict[str, NDArray[np.generic]]:
-        """Everything remembered, as arrays: what is chosen among equals depends on it."""
+        """Everything remembered, as arrays."""
         widest = max((len(clients) for clients in self._selections), default=0)
         elite = np.full((len(self._selections), widest), -1, dtype=np.int64)
         for row, clients in zip(elite, self._selections, strict=True):

@@ -62,7 +62,7 @@ class SelectionModel:
 def selection(model: SelectionModel, path: PathLike, size: Size | None = None) -> QuadraticProblem:
     """State a model as the choice of m of n clients, or of a range of numbers of them.
 
-    Clients have the numbers in the variables' names where these increase (``x3``, ``x7``: 3 and 7), else 0 … n−1.
+    Where each name is letters and a number and the numbers increase (``x3``, ``x7``), clients have these; else 0 … n−1.
 
     Parameters
     ----------
@@ -337,8 +337,8 @@ class Penalty:
     size : int
         How many are to be chosen.
     margin : float
-        Least energy that is saved by adding a variable where fewer than k are chosen, or by leaving one out where more
-        are, at any decision. Above 0 every decision of least energy has k variables. Otherwise the penalty may still
+        A lower bound on the energy that is saved by adding any variable where fewer than k are chosen, or by leaving
+        one out where more are. Above 0 every decision of least energy has k variables. Otherwise the penalty may still
         do; see `verdict`.
     """
 

@@ -90,7 +90,7 @@ def ascend(problem: DispersionProblem, x: NDArray[np.int64], run: Run | None = N
     Returns
     -------
     (n,) ndarray of int
-        A decision no swap improves by more than rounding (unless time ran out).
+        A decision that no swap which keeps the constraints improves by more than rounding, unless time ran out.
     """
     x = x.copy()
     if problem.size == problem.n:

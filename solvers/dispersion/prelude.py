@@ -140,7 +140,7 @@ _SMALL = 2000
 def one_thread(
     function: Callable[Concatenate[DispersionProblem, Run, P], R],
 ) -> Callable[Concatenate[DispersionProblem, Run, P], R]:
-    """Decorate a method so that BLAS uses one thread within it, unless the problem is large."""
+    """Decorate a method so that BLAS uses one thread within it, unless there are more than 2 000 clients."""
 
     @wraps(function)
     def wrapped(problem: DispersionProblem, run: Run, /, *args: P.args, **options: P.kwargs) -> R:

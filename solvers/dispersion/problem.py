@@ -650,8 +650,8 @@ class KindDispersionProblem(SelectionProblem):
     Parameters
     ----------
     distances : (k, k) array-like
-        Distances between clients of two kinds, and on the diagonal between two clients of one kind (0 if they are
-        equal in every respect). Finite, non-negative, symmetric to 1e-9 of the largest.
+        Distances between clients of two kinds, and on the diagonal between two clients of one kind (0 if they
+        are at one point). Finite, non-negative, symmetric to 1e-9 of the largest.
     kinds : (n,) array-like of int
         The kind of each client, 0 … k-1; every kind has a client.
     costs, size, weight, clients, include, exclude, quotas, budgets, conflicts, names

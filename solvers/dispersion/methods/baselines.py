@@ -31,8 +31,8 @@ def dwave_tabu(problem: DispersionProblem, run: Run, *, formulation: Literal["pe
     formulation : {"penalty", "centred"}
         ``"penalty"`` is the QUBO of `solvers.dispersion.to_qubo`, from a random start, later from the best selection;
         samples of another size are lost. ``"centred"`` takes out of the distances what is a constant on the slice, so
-        that a smaller penalty does, starts from the greedy selection, and brings samples of another size to ``size``
-        clients and to a local optimum.
+        that a smaller penalty does, starts from the greedy selection, and brings samples to ``size`` clients and to a
+        local optimum.
     """
     with run.loading():
         import dimod

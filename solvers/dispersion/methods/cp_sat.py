@@ -42,7 +42,8 @@ def cp_sat(
         * ``"rlt"``: the same with the valid equalities :math:`\sum_j y_{ij} = (m - 1) s_i` (first-level
           reformulation-linearisation of the cardinality row), which make CP-SAT's bound much stronger.
         * ``"glover"``: one variable per client, :math:`z_i \le U_i s_i` and
-          :math:`z_i \le \sum_j q_{ij} s_j - L_i (1 - s_i)` (Glover 1975), for n too large for n²/2 products. Its
+          :math:`z_i \le \sum_j q_{ij} s_j - L_i (1 - s_i)` (Glover 1975; U and L as in
+          `solvers.dispersion.formats.file_model`), for n too large for n²/2 products. Its
           bound hardly moves without the sub-solvers that CP-SAT starts from about 8 threads on.
         * ``"tangent"``: outer approximation of the objective made concave on the slice. One integer variable below
           tangents, whose coefficients are rounded up; solved again with the tangent at its own answer until that
@@ -188,7 +189,7 @@ class _Integers:
 def _state_products(
     problem: DispersionProblem, model: Any, chosen: list[Any], integers: _Integers, run: Run | None, *, rlt: bool
 ) -> Any:
-    """State one Boolean a pair; the expression counts each pair once. ``None`` when the time is over."""
+    """State one Boolean per pair; the expression counts each pair once. ``None`` when the time is over."""
     from ortools.sat.python import cp_model
 
     n = problem.n
@@ -213,7 +214,7 @@ def _state_products(
 
 
 def _state_rows(problem: DispersionProblem, model: Any, chosen: list[Any], integers: _Integers, run: Run | None) -> Any:
-    """State one integer a client; the expression counts each pair twice. ``None`` when the time is over."""
+    """State one integer per client; the expression counts each pair twice. ``None`` when the time is over."""
     from ortools.sat.python import cp_model
 
     m = problem.size

@@ -201,7 +201,7 @@ def branch_and_bound(
     ------
     InvalidOption
         When a permutation is none or changes the problem, permutations generate more than 20 000, there are side
-        constraints beside them, or a pool of more than 2 000 clients is wanted.
+        constraints beside them, or a pool is wanted and there are more than 2 000 clients.
     """
     if run.pool is not None:
         settings = {"cuts": cuts, "moves": moves, "largest": largest, "memory": memory, "threads": threads}
@@ -271,7 +271,7 @@ def search_trees(
 
 
 def search_on(problem: DispersionProblem, run: Run, search: HybridSearch, has_trees: bool, policy: Policy) -> None:
-    """Search for better selections where a proof is out of reach; not without a limit, where the trees leave time."""
+    """Search for better selections where a limited run is far from a proof: in half of the time if there are trees."""
     if (
         problem.n < policy.search_from
         or not run.is_limited

@@ -230,7 +230,7 @@ class Fixing:
         return Dominance.of(found.pairs[kept], found.certain[kept], self.ids.size)
 
     def rank(self) -> NDArray[np.int64]:
-        """Places of the clients that are left in the order of their costs, the first ones first."""
+        """Rank of each client that is left by its cost, from 0; ties go to the lower place."""
         return np.argsort(np.argsort(self.problem.costs[self.ids], kind="stable"))
 
     def fix_by_counts(self, counts: GroupCounts, prices: CountPrices, constant: float) -> int | None:

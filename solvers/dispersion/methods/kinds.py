@@ -1,4 +1,4 @@
-"""Methods for problems between kinds."""
+"""Methods for problems between kinds; under side constraints the heuristics are those of the matrix."""
 
 from __future__ import annotations
 
@@ -132,7 +132,7 @@ def branch_and_bound(
     Parameters
     ----------
     nodes : int, optional
-        Nodes to look at, at most (a few more where they are looked at many at a time).
+        Nodes after which the tree ends; those that are looked at together are finished.
     policy : Policy
         What is decided by, for experiments.
     """

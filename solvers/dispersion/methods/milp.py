@@ -39,7 +39,7 @@ def milp(problem: DispersionProblem, run: Run, *, formulation: Literal["tangent"
         * ``"tangent"``: outer approximation of the reformulated concave objective. One variable θ below tangents;
           the model is solved again with the tangent at its own answer until that closes the gap, or repeats an answer.
         * ``"glover"``: one variable per client, :math:`z_i \le U_i s_i,\; z_i \le \sum_j h_{ij} s_j - L_i (1 - s_i)`
-          (Glover 1975).
+          (Glover 1975; U and L as in `solvers.dispersion.formats.file_model`).
 
     Notes
     -----

@@ -27,8 +27,8 @@ def solve_pool(
 ) -> None:
     """Find the members of the run's pool, and prove that there are no better ones, as far as the time allows.
 
-    Without a veto ``exact`` first proves the best selection. Swaps then fill the pool, and `PoolTree` finds all that
-    may be better than its last member.
+    Without a veto ``exact`` first looks for the best selection, in half of the time. Swaps then fill the pool, and
+    `PoolTree` finds all that may be better than its last member.
 
     Parameters
     ----------
@@ -87,7 +87,7 @@ def conclude(problem: SelectionProblem, run: Run) -> None:
 
 
 def _fill(problem: DispersionProblem, run: PoolRun) -> None:
-    """Offer the swap neighbours of members that may be members, until the neighbours of all have been looked at."""
+    """Offer the swap neighbours of members that may be members, until all are looked at, or `_SWAPS` or time is up."""
     if run.incumbents.threshold is None and not len(run.incumbents):
         try:
             run.offer(ascend(problem, greedy_decision(problem), run))

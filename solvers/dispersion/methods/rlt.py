@@ -25,9 +25,8 @@ def rlt(problem: DispersionProblem, run: Run, *, iterations: Annotated[int, AtLe
 
     Each client is worth what it earns with the m − 1 partners that pay it best; multipliers move the worth of a pair
     from one of the two to the other until the m best clients are worth as little as possible
-    (`solvers.dispersion.relaxations.rlt`). An iteration looks at few rows of the matrix, so that a thousand clients
-    take a second. The bound is strong where few of many are chosen. With more than 6 000 clients the bound is the
-    trivial one.
+    (`solvers.dispersion.relaxations.rlt`). An iteration looks at few rows of the matrix. The bound is strong where few
+    of many are chosen. With more than 6 000 clients the bound is the trivial one.
 
     Parameters
     ----------

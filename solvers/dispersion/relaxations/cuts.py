@@ -218,8 +218,8 @@ def near_inequalities(
 
     From each client and each of its nearest ``partners`` on, the client nearest to those that are there joins, up to
     `WIDTH`; the most violated one of these groups counts. Two clients that share what they hold are seldom chosen
-    together, so that a relaxation spreads over such a group evenly. Where clients hold two labels each, groups are the
-    clients of a label.
+    together, so that a relaxation spreads over such a group evenly. Where clients hold two labels each, groups are
+    often the clients of a label.
 
     Parameters
     ----------

@@ -42,7 +42,7 @@ class PointRelaxation:
     problem : PointDispersionProblem
         The problem.
     run : Run
-        Whose clock counts; `OutOfTime` is raised when it has run out.
+        Whose clock counts; `OutOfTime` may be raised when it has run out.
     x : (n,) ndarray
         A decision to start from.
     """

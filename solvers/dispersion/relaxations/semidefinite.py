@@ -15,8 +15,7 @@ constraints that are products of two sparse vectors,
 
 The method is that of Helmberg, Rendl, Vanderbei and Wolkowicz (An interior-point method for semidefinite
 programming, SIAM J. Optim. 6, 1996), with Mehrotra's corrector: the Schur complement of products costs a few
-elementwise multiplications of n × n matrices. 100 clients take about ten milliseconds, where a general solver takes a
-second.
+elementwise multiplications of n × n matrices.
 
 The multipliers go to `solvers.dispersion.relaxations.slice_form`, which certifies them.
 """

@@ -120,7 +120,7 @@ class SiftedRelaxation:
     x : (n,) ndarray
         The fractional solution.
     is_done : bool
-        Whether no client is worth taking into the core.
+        Whether the bound over the core has settled and no client is worth taking into it, or numbers are too large.
     """
 
     def __init__(
@@ -360,7 +360,7 @@ class SiftedRelaxation:
         return self.level + self.policy.core_progress * abs(self.level)
 
     def _choose(self, raised: Raised, values: Reals) -> None:
-        """Take into the core who is worth more than τ, by v first, then by rows; drop who is idle where it is full."""
+        """Take clients worth more than τ into the core, by v first, then by rows; drop idle ones where it is full."""
         rows, limit = self.rows, self._limit
         place = np.searchsorted(raised.ids, rows.ids)
         is_other = ~raised.is_core[place]

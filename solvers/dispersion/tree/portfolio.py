@@ -1,7 +1,7 @@
 """Portfolio of two branch-and-bound trees and a heuristic over one problem, with work-based sharing of the time.
 
-The first-order tree (`first_order`) processes thousands of cheap nodes, the DNN tree (`dnn_tree`) few that cost a
-hundred times as much. The first is enough for most rounds of a hundred clients; where it stalls, the second often gets
+The first-order tree (`first_order`) processes thousands of cheap nodes, the DNN tree (`dnn_tree`) few that cost
+many times as much. The first is enough for most rounds of a hundred clients; where it stalls, the second often gets
 on. See docs/mathematics/dispersion_search.md, *Search: two trees*. ::
 
     first-order tree alone, until it is done, or stalls, or its gap is too wide for cheap nodes
@@ -48,7 +48,7 @@ class TreePortfolio:
     threads : int
         Threads for DNN nodes.
     group : (g, n) ndarray of int, optional
-        Symmetries of the problem; only the DNN tree knows how to use them, and it gets all of the time.
+        Symmetries of the problem; only the DNN tree uses them, and it gets all of the time that allows a DNN bound.
     is_shift_bounded : bool
         Whether the uniform-shift bound has been computed, so that relaxing the root first is not needed to get a bound.
     known : CoreMultipliers, optional
