@@ -37,7 +37,7 @@ from torch.nn.functional import cross_entropy
 import letters
 from comparison import by_cell, holm
 from fedselect.availability import AVAILABILITY
-from fedselect.data import digits
+from fedselect.data import digits, synthetic
 from fedselect.randomness import generator
 from fedselect.selectors.base import data_weights
 from fedselect.selectors.coverage_gs import state_coverage
@@ -73,11 +73,22 @@ BEFORE = Path(__file__).parents[2] / "docs" / "gallery" / "objective_on_the_grap
 #: Stands for a concentration where clients have two labels each.
 TWO = "two labels"
 
+#: Stands for the concentration of synthetic(1, 1), which has none.
+DRAWN = "as drawn"
+
 #: Names of the columns of a cell.
 CELL = ["data", "concentration", "available"]
 
-#: Relative gap and seconds of a decision.
-GAP, LIMIT = 1e-3, 10.0
+
+class Until(NamedTuple):
+    """Relative gap and seconds of a decision."""
+
+    gap: float = 1e-3
+    time_limit: float = 10.0
+
+
+#: The plan's.
+CLOSE = Until()
 
 #: Margins, in per cent: of a random selection's error, and of uniform selection's loss.
 UPDATE_MARGIN, LOSS_MARGIN = 5.0, 0.3
@@ -97,6 +108,7 @@ class Scale:
     rates: tuple[float, ...] = (0.03, 0.1, 0.3, 1.0, 3.0)  #: learning rates
     widenings: int = 6  #: of the rates, at most
     random: int = 1000  #: random selections
+    how: Until = CLOSE  #: decisions of runs
 
 
 QUICK = Scale(splits=tuple(range(100, 115)), tuned_on=tuple(range(90, 93)))
@@ -109,6 +121,9 @@ PAPER = Scale(splits=tuple(range(100, 120)), tuned_on=tuple(range(90, 95)))
 @lru_cache(maxsize=16)
 def split_of(data, concentration, n, split):
     """Build the federation of a split, and the distances of its 3DG."""
+    if data == "synthetic":
+        federation = synthetic(n_clients=n, alpha=1.0, beta=1.0, seed=split)
+        return federation, distances(dependency_graph(similarity(federation.parameters)))
     labels = {"partition": "dirichlet-per-class", "concentration": concentration}
     options = {"n_clients": n, "seed": split} | (labels if concentration != TWO else {"partition": "two-label"})
     if data == "digits":
@@ -118,42 +133,87 @@ def split_of(data, concentration, n, split):
     return federation, distances(dependency_graph(similarity(federation.label_distributions)))
 
 
+def euclidean(features):
+    """Compute distances between rows, symmetric and zero on the diagonal."""
+    squares = (features**2).sum(axis=1)
+    apart = np.sqrt(np.maximum(squares[:, None] + squares - 2 * features @ features.T, 0.0))
+    return (apart + apart.T) / 2 * (1 - np.eye(len(apart)))
+
+
+def fixed_distances(data, concentration, n, split):
+    """Compute the distances of a split that no model changes, by their names."""
+    federation, graph = split_of(data, concentration, n, split)
+    order = generator(split, "selector", 10_000).permutation(n)
+    mixes = euclidean(federation.label_distributions)
+    return {"3DG": graph, "3DG, permuted": graph[np.ix_(order, order)], "label mixes": mixes}
+
+
 def there(federation, available, split):
     """Build the availability of a cell."""
     name, options = AVAILABLE[available]
     return AVAILABILITY.build(name, federation, split, **options)
 
 
-def decided(problem, seed):
+def decided(problem, seed, how=CLOSE):
     """Solve a problem to the gap or the limit; return places of the selected, gap in per cent, whether it is proved."""
-    found = solve(problem, seed=seed, gap=GAP, time_limit=LIMIT)
+    found = solve(problem, seed=seed, **how._asdict())
     return found.selected, 100 * found.gap, found.status == "optimal"
 
 
-def select(rule, h, counts, present, size, rng, seed):
-    """Decide a round by a rule: ids of the selected, the gap in per cent, and whether that is proved."""
+def farthest_first(distances, size, kept=()):
+    """Start at those kept, or at every client in turn, and add the farthest one each time.
+
+    Returned is the choice of the largest least distance.
+    """
+    starts = np.arange(1 if len(kept) else len(distances))
+    chosen = np.tile(kept, (1, 1)) if len(kept) else starts[:, None]
+    near = distances[kept].min(axis=0)[None] if len(kept) else distances.copy()
+    while chosen.shape[1] < size:
+        near[starts[:, None], chosen] = -1.0  # not again
+        added = near.argmax(axis=1)
+        chosen = np.column_stack([chosen, added])
+        near = np.minimum(near, distances[added])
+    between = distances[chosen[:, :, None], chosen[:, None]] + np.where(np.eye(size, dtype=bool), np.inf, 0.0)
+    return chosen[between.min(axis=(1, 2)).argmax()]
+
+
+def spread(h, counts, present, size):
+    """Select farthest first among those of equal counts, behind those whose counts are lower: max-min with α = 1."""
+    last = np.sort(counts[present])[size - 1]
+    among = present[counts[present] <= last]
+    kept = np.flatnonzero(counts[among] < last)
+    return np.sort(among[farthest_first(h[np.ix_(among, among)], size, kept)])
+
+
+def select(rule, h, counts, present, size, rng, seed, how=CLOSE):
+    """Decide a round by a rule: ids of the selected, the gap in per cent, and whether that is proved.
+
+    A heuristic has neither gap nor proof.
+    """
     size = min(size, present.size)
     if rule == UNIFORM:
         return np.sort(rng.choice(present, size, replace=False)), 0.0, True
     if rule == "counts alone":
         order = rng.permutation(present)  # equal counts in random order
         return np.sort(order[np.argsort(counts[order], kind="stable")[:size]]), 0.0, True
+    if rule.startswith("max-min"):
+        return spread(h, counts, present, size), np.nan, False
     if rule.startswith("dispersion"):
         mask = np.isin(np.arange(len(h)), present)
         problem = DispersionProblem.fedgs(h, counts, mask, size, float(rule.split()[-1]), "turns")
-        return decided(problem, seed)
+        return decided(problem, seed, how)
     if rule == "coverage, no counts":
         problem = CoverageProblem(h.max() - h[:, present], size)
     else:
         problem = state_coverage(h, counts, present, size, float(rule.split()[-1]))
-    places, gap, proved = decided(problem, seed)
+    places, gap, proved = decided(problem, seed, how)
     return present[places], gap, proved
 
 
-def schedule(rule, h, availability, rounds, size, split):
+def schedule(rule, h, availability, scale, split):
     """Select in all rounds, before any training: no rule looks at a model. Equal problems are solved once."""
     counts, known, found = np.zeros(len(h), dtype=np.int64), {}, []
-    for t in range(rounds):
+    for t in range(scale.rounds):
         present = np.flatnonzero(availability.available(t))
         if not present.size:
             found.append((present, 0.0, True))
@@ -161,7 +221,8 @@ def schedule(rule, h, availability, rounds, size, split):
         key = (present.tobytes(), (counts - counts.min()).tobytes() if rule != "coverage, no counts" else b"")
         chosen = known.get(key)
         if chosen is None:
-            chosen = select(rule, h, counts, present, size, generator(split, "selector", t), split)
+            rng = generator(split, "selector", t)
+            chosen = select(rule, h, counts, present, scale.size, rng, split, scale.how)
             if rule not in (UNIFORM, "counts alone"):
                 known[key] = chosen
         counts[chosen[0]] += 1
@@ -238,67 +299,99 @@ def samples_of(parts):
     return Samples(features.float(), labels.long(), np.cumsum([0, *map(len, parts)]))
 
 
-def play(plans, rates, last, *, tuning):
-    """Train side by side, as `fedselect.training.fedavg.FedAvg` does one by one, in one stack of linear models.
+class Stack:
+    """Clients of some federations, by their splits, that train a linear model side by side."""
 
-    A plan (split, federation, clients selected in each round) has a rate. Returned is each one's mean test loss of the
-    last rounds or, for tuning, that of all clients' training samples after every fourth of these.
-    """
-    federations = {split: federation for split, federation, _ in plans}
-    data = {split: samples_of(each.datasets) for split, each in federations.items()}
-    judged = data if tuning else {split: samples_of([each.test]) for split, each in federations.items()}
-    start = {
-        split: read_weights(build_model(None, each, SETTINGS, split)).clone() for split, each in federations.items()
-    }
-    weights = torch.stack([start[split] for split, *_ in plans])
-    outputs, size = plans[0][1].outputs, max(len(chosen) for *_, selected in plans for chosen in selected)
-    layer = Dense([data[plans[0][0]].features.shape[1], outputs])
-    rounds, losses = len(plans[0][2]), []
-    rate = torch.tensor(rates, dtype=torch.float32).repeat_interleave(size)[:, None]
-    width, steps = SETTINGS.batch_size, SETTINGS.local_steps
-    where = np.zeros((steps, len(plans), size, width), dtype=np.int64)
-    offsets = dict(zip(data, np.cumsum([0, *(len(each.labels) for each in data.values())]), strict=False))
-    features = torch.cat([each.features for each in data.values()])
-    labels = torch.cat([each.labels for each in data.values()])
-    for t in range(rounds):
-        shares = np.zeros(where.shape, dtype=np.float32)
-        weight, known = np.zeros((len(plans), size), dtype=np.float32), {}
-        for run, (split, federation, selected) in enumerate(plans):
-            chosen = selected[t]
-            if chosen.size:
-                weight[run, : chosen.size] = data_weights(federation.sizes, chosen)
-            for place, client in enumerate(chosen.tolist()):
+    def __init__(self, federations):
+        self.federations = federations
+        self.data = {split: samples_of(each.datasets) for split, each in federations.items()}
+        first = next(iter(federations))
+        self.outputs = federations[first].outputs
+        self.layer = Dense([self.data[first].features.shape[1], self.outputs])
+        self.begin = dict(
+            zip(self.data, np.cumsum([0, *(len(each.labels) for each in self.data.values())]), strict=False)
+        )
+        self.features = torch.cat([each.features for each in self.data.values()])
+        self.labels = torch.cat([each.labels for each in self.data.values()])
+
+    def start(self, split):
+        """Return the first model of a split."""
+        return read_weights(build_model(None, self.federations[split], SETTINGS, split)).clone()
+
+    def train(self, models, turns, t, rates):
+        """Train the clients of each turn (split, clients) from its model: (turns, most clients, parameters).
+
+        What is returned for a place without a client is of no meaning.
+        """
+        size, width, steps = max(len(clients) for _, clients in turns), SETTINGS.batch_size, SETTINGS.local_steps
+        where = np.zeros((steps, len(turns), size, width), dtype=np.int64)
+        shares, known = np.zeros(where.shape, dtype=np.float32), {}
+        for turn, (split, clients) in enumerate(turns):
+            for place, client in enumerate(clients.tolist()):
                 if (split, client) not in known:
                     rng = generator(split, "training", t, client)
-                    known[split, client] = batches(int(federation.sizes[client]), SETTINGS, 0, rng)
-                begin = offsets[split] + data[split].first[client]
+                    known[split, client] = batches(int(self.federations[split].sizes[client]), SETTINGS, 0, rng)
+                begin = self.begin[split] + self.data[split].first[client]
                 for step, batch in enumerate(known[split, client]):
-                    where[step, run, place, : batch.size] = begin + batch
-                    shares[step, run, place, : batch.size] = 1 / batch.size
-        now = weights.repeat_interleave(size, 0)
+                    where[step, turn, place, : batch.size] = begin + batch
+                    shares[step, turn, place, : batch.size] = 1 / batch.size
+        now = models.repeat_interleave(size, 0)
+        rate = torch.tensor(rates, dtype=torch.float32).repeat_interleave(size)[:, None]
         for step in range(steps):
             taken = torch.as_tensor(where[step].reshape(-1, width))
             share = torch.as_tensor(shares[step].reshape(-1, width))
-            _, gradient = layer(now, features[taken], labels[taken], share)
+            _, gradient = self.layer(now, self.features[taken], self.labels[taken], share)
             now -= rate * SETTINGS.decay**t * gradient
-        change = now.unflatten(0, (len(plans), size)) - weights[:, None]
-        weights = weights + (torch.as_tensor(weight)[:, :, None] * change).sum(dim=1)
-        if t >= rounds - last and (not tuning or (rounds - 1 - t) % 4 == 0):
-            matrix, bias = weights[:, :-outputs].unflatten(1, (outputs, -1)), weights[:, -outputs:]
-            found = [
-                cross_entropy(judged[split].features @ matrix[run].T + bias[run], judged[split].labels).item()
-                for run, (split, *_) in enumerate(plans)
-            ]
-            losses.append(found)
+        return now.unflatten(0, (len(turns), size))
+
+    def losses(self, model, samples):
+        """Compute the loss of a model on each of some samples."""
+        matrix, bias = model[: -self.outputs].unflatten(0, (self.outputs, -1)), model[-self.outputs :]
+        return cross_entropy(samples.features @ matrix.T + bias, samples.labels, reduction="none")
+
+
+def play(plans, rates, last, *, tuning):
+    """Train side by side, as `fedselect.training.fedavg.FedAvg` does one by one, in one stack of linear models.
+
+    A plan (split, federation, clients selected in each round) has a rate. Instead of clients there may be something
+    as long that is called with round, stack and model, and returns them. Returned is each one's mean test loss of the
+    last rounds or, for tuning, that of all clients' training samples after every fourth of these.
+    """
+    stack = Stack({split: federation for split, federation, _ in plans})
+    judged = stack.data if tuning else {split: samples_of([each.test]) for split, each in stack.federations.items()}
+    weights, losses = torch.stack([stack.start(split) for split, *_ in plans]), []
+    rounds = len(plans[0][2])
+    for t in range(rounds):
+        turns = [
+            (split, own(t, stack, weights[run]) if callable(own) else own[t])
+            for run, (split, _, own) in enumerate(plans)
+        ]
+        if any(clients.size for _, clients in turns):
+            trained = stack.train(weights, turns, t, rates)
+            weight = np.zeros(trained.shape[:2], dtype=np.float32)
+            for run, (split, clients) in enumerate(turns):
+                if clients.size:
+                    weight[run, : clients.size] = data_weights(stack.federations[split].sizes, clients)
+            weights = weights + (torch.as_tensor(weight)[:, :, None] * (trained - weights[:, None])).sum(dim=1)
+        left = rounds - 1 - t
+        if left < last and (not tuning or left % 4 == 0):
+            losses.append(
+                [stack.losses(weights[run], judged[split]).mean().item() for run, (split, *_) in enumerate(plans)]
+            )
     means = np.mean(losses, axis=0)
     return np.where(np.isfinite(means), means, np.inf)
 
 
 def planned(data, concentration, available, rule, scale, split):
-    """Select a rule's clients on a split: its federation, gaps and proofs of the rounds, and the counts at the end."""
-    federation, h = split_of(data, concentration, scale.n_clients, split)
+    """Select a rule's clients on a split: its federation, gaps and proofs of the rounds, and the counts at the end.
+
+    Behind "on" a rule may name distances; left out, they are the 3DG's.
+    """
+    federation, _ = split_of(data, concentration, scale.n_clients, split)
+    rule, _, name = rule.partition(" on ")
+    h = fixed_distances(data, concentration, scale.n_clients, split)[name or "3DG"]
     availability = there(federation, available, split)
-    return federation, *schedule(rule, h, availability, scale.rounds, scale.size, split)
+    return federation, *schedule(rule, h, availability, scale, split)
 
 
 def tuned(data, concentration, available, rule, scale):
@@ -326,23 +419,28 @@ def tuned(data, concentration, available, rule, scale):
     return pd.DataFrame(rows).assign(best=best, interior=grid["rate"][0] < best < grid["rate"][-1])
 
 
+def described(data, concentration, split, found, counts, scale):
+    """Describe what was selected: errors and bias of the first rounds, evenness of the counts, gaps and proofs."""
+    federation, _ = split_of(data, concentration, scale.n_clients, split)
+    chosen, errors, biases = [clients for clients, *_ in found], [], []
+    for first, updates in zip((0, 10), checkpoints(data, concentration, scale.n_clients, split), strict=True):
+        taken = masks([each for each in chosen[first : first + 10] if each.size], scale.n_clients)
+        errors.append(errors_of(taken, federation.sizes, updates).mean())
+        shares = taken * federation.sizes / (taken @ federation.sizes)[:, None]
+        whole = federation.sizes @ updates / federation.sizes.sum()
+        biases.append(np.linalg.norm(shares.mean(axis=0) @ updates - whole) / np.linalg.norm(whole))
+    row = {"split": split, "error": np.mean(errors), "bias": np.mean(biases)}
+    row |= {"variance of counts": counts.var(), "largest gap %": max(gap for _, gap, _ in found)}
+    return row | {"proved": np.mean([proved for *_, proved in found])}
+
+
 def runs_of(data, concentration, available, rule, rate, scale):
-    """Run a rule on all splits: losses, errors of the first rounds, evenness of the counts, gaps and proofs."""
+    """Run a rule on all splits: a row for each, as `described` has it, with its loss."""
     rows, plans = [], []
     for split in scale.splits:
         federation, found, counts = planned(data, concentration, available, rule, scale, split)
-        chosen = [clients for clients, *_ in found]
-        plans.append((split, federation, chosen))
-        errors, biases = [], []
-        for first, updates in zip((0, 10), checkpoints(data, concentration, scale.n_clients, split), strict=True):
-            taken = masks([each for each in chosen[first : first + 10] if each.size], scale.n_clients)
-            errors.append(errors_of(taken, federation.sizes, updates).mean())
-            shares = taken * federation.sizes / (taken @ federation.sizes)[:, None]
-            whole = federation.sizes @ updates / federation.sizes.sum()
-            biases.append(np.linalg.norm(shares.mean(axis=0) @ updates - whole) / np.linalg.norm(whole))
-        row = {"split": split, "rate": rate, "error": np.mean(errors), "bias": np.mean(biases)}
-        row |= {"variance of counts": counts.var(), "largest gap %": max(gap for _, gap, _ in found)}
-        rows.append(row | {"proved": np.mean([proved for *_, proved in found])})
+        plans.append((split, federation, [clients for clients, *_ in found]))
+        rows.append(described(data, concentration, split, found, counts, scale) | {"rate": rate})
     with one_thread():
         losses = play(plans, [rate] * len(plans), scale.last, tuning=False)
     return pd.DataFrame(rows).assign(loss=losses)

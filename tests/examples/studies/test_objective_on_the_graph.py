@@ -60,10 +60,29 @@ def test_a_rule_decides_as_enumeration_does():
         assert set(chosen.tolist()) <= set(present.tolist())
 
 
+def test_max_min_with_counts_keeps_the_lowest_counts_and_is_within_a_factor_of_two():
+    h = study.euclidean(np.random.default_rng(0).standard_normal((10, 2)))
+    present, seen = np.array([0, 1, 2, 3, 5, 6, 8, 9]), 0
+    for counts in (np.zeros(10, dtype=int), np.arange(10) % 2, np.arange(10) % 4, np.arange(10)):
+        chosen, gap, proved = study.select("max-min, α = 1", h, counts, present, 4, None, 0)
+        even = list(itertools.combinations(present.tolist(), 4))
+        fewest = min(counts[list(s)].sum() for s in even)
+        even = [s for s in even if counts[list(s)].sum() == fewest]
+        assert tuple(chosen.tolist()) in even
+        assert np.isnan(gap)
+        assert not proved
+        # Added clients are farthest first, those that the counts force are as they are.
+        least = [min(h[i, j] for i, j in itertools.combinations(s, 2)) for s in even]
+        assert min(h[i, j] for i, j in itertools.combinations(chosen.tolist(), 2)) >= max(least) / 2 - 1e-12
+        seen += len(even)
+    assert seen == 70 + 1 + 3 + 1  # selections as even as can be
+
+
 def test_a_schedule_is_what_deciding_every_round_anew_gives():
     federation, h = study.split_of("digits", 0.5, 20, 1)
     availability = study.there(federation, "by labels", 1)
-    found, counts = study.schedule(study.COVERAGE, h, availability, 12, 3, 1)
+    scale = study.replace(study.QUICK, rounds=12, size=3)
+    found, counts = study.schedule(study.COVERAGE, h, availability, scale, 1)
     anew = np.zeros(20, dtype=int)
     for t, (clients, _, _) in enumerate(found):
         present = np.flatnonzero(availability.available(t))
@@ -132,7 +151,7 @@ def test_tables_follow_from_the_rows_of_splits(folder):
     assert set(runs["rule"]) == set(study.RULES)
     assert len(runs) == 2 * 6 * 3
     assert np.isfinite(runs["loss"]).all()
-    assert (runs["largest gap %"] <= 100 * study.GAP).all()
+    assert (runs["largest gap %"] <= 100 * study.CLOSE.gap).all()
     # The rate of every run is the best of its rule's trials in the cell.
     cells = [*study.CELL, "rule"]
     best = tuning.groupby([*cells, "rate"])["training loss"].mean().reset_index()

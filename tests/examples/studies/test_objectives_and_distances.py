@@ -13,7 +13,7 @@ pytest.importorskip("torch")
 pytest.importorskip("pyarrow")
 
 import objectives_and_distances as study
-from objective_on_the_graph import TWO, Scale
+from objective_on_the_graph import DRAWN, TWO, Scale, Until
 from study import run_study
 
 RUNS = Scale(
@@ -27,10 +27,8 @@ RUNS = Scale(
     random=50,
 )
 TINY = study.Wide(
-    RUNS,
-    ((TWO, 2),),
-    study.Errors(("digits",), (0.5,), 12, (2, 3), study.DISTANCES, (0, 1, 2), 1e-3, 5.0),
-    study.Errors(("digits",), (0.5,), 12, (4,), ("3DG",), (0, 1, 2), 1e-2, 5.0),
+    study.Runs("digits", ((TWO, 2),), RUNS),
+    study.Errors(("digits",), (0.5,), 12, (2, 3), study.DISTANCES, (0, 1, 2), Until(1e-3, 5.0), ("all", "by labels")),
 )
 
 
@@ -64,7 +62,7 @@ def test_a_decision_is_the_best_of_its_objective():
         "coverage": lambda s: (apart.max() - apart[:, s]).max(axis=1).sum(),
     }
     for objective, value in values.items():
-        chosen, gap = study.decided(objective, apart, 3, 0, 1e-6, 5.0)
+        chosen, gap = study.decided(objective, apart, np.arange(12), 3, 0, Until(1e-6, 5.0))
         best = max(value(list(each)) for each in itertools.combinations(range(12), 3))
         assert value(chosen) == pytest.approx(best, rel=1e-9)
         assert gap <= 1e-4
@@ -84,18 +82,17 @@ def test_tables_follow_from_the_rows_of_splits(folder):
     line = table[here & table["rule"].eq(study.FEDGS) & table["to"].eq(study.COUNTS)].iloc[0]
     difference = 100 * (loss[study.FEDGS] - loss[study.COUNTS]) / loss[study.UNIFORM]
     assert line["difference %"] == pytest.approx(difference.mean())
-    # Errors: 2 sizes, 3 splits, 2 rounds; random, and 3 objectives on 5 distances.
-    assert len(rows) == 2 * 3 * 2 * 16
+    # Errors: 2 availabilities, 2 sizes, 3 splits, 2 rounds; random, and 3 objectives on 5 distances.
+    assert len(rows) == 2 * 2 * 3 * 2 * 16
     tested = pd.read_csv(folder / "errors.csv", dtype={"concentration": str})
     pd.testing.assert_frame_equal(study.of_errors(rows), tested, check_dtype=False)
-    here = rows[(rows["concentration"] == "0.5") & (rows["selected"] == 3)]
+    here = rows[(rows["available"] == "all") & (rows["selected"] == 3)]
     mean = here.groupby(["split", "objective", "distances"])["error"].mean().unstack([1, 2])
     difference = 100 * (mean["coverage", "3DG"] - mean["dispersion", "3DG"]) / mean["random", ""]
-    line = tested[tested["concentration"].astype(str).eq("0.5") & tested["selected"].eq(3)].iloc[0]
+    line = tested[tested["available"].eq("all") & tested["selected"].eq(3)].iloc[0]
     assert line["difference %"] == pytest.approx(difference.mean())
     objectives = pd.read_csv(folder / "errors-objectives-3.csv")
-    assert len(objectives) == 15
-    assert len(pd.read_csv(folder / "many.csv")) == 1
+    assert len(objectives) == 2 * 15
 
 
 def test_only_what_is_beyond_chance_and_margin_is_ahead():
@@ -109,7 +106,7 @@ def test_only_what_is_beyond_chance_and_margin_is_ahead():
 
 
 def test_errors_are_those_of_the_rounds_update():
-    rows = study.errors("digits", 0.5, 12, (3,), ("updates",), 1e-6, 5.0, 0)
+    rows = study.errors("digits", 0.5, "all", 0, 12, (3,), ("updates",), Until(1e-6, 5.0))
     federation, _ = study.split_of("digits", 0.5, 12, 0)
     updates = study.observed(federation, 0, 0).updates.astype(float)
     apart = np.linalg.norm(updates[:, None] - updates[None], axis=2)
@@ -121,22 +118,93 @@ def test_errors_are_those_of_the_rounds_update():
     assert line["error"] == pytest.approx(error, rel=1e-5)
 
 
-def test_the_plan_has_the_amendments_cells():
-    plan = study.PAPER
-    assert len(plan.cells) * 2 == 16
-    assert len(plan.errors.plan()) == 2 * 6 * 10
-    assert len(plan.many.plan()) == 2 * 5
-    assert plan.runs.splits == tuple(range(100, 115))
-    again = study.STUDY.plans["errors"]
-    assert again.many is None
-    assert not again.cells
-    assert len(again.errors.plan()) == 2 * 6 * 10
-    assert not set(again.errors.splits) & {*plan.errors.splits, *plan.runs.splits, *range(115, 130)}
+def test_decisions_are_of_clients_that_are_available():
+    apart = study.euclidean(np.random.default_rng(2).standard_normal((12, 3)))
+    present = np.array([1, 4, 5, 8, 11])
+    values = {
+        "dispersion": lambda s: apart[np.ix_(s, s)].sum(),
+        "coverage": lambda s: (apart.max() - apart[:, s]).max(axis=1).sum(),  # of all clients
+    }
+    for objective, value in values.items():
+        chosen, _ = study.decided(objective, apart, present, 3, 0, Until(1e-6, 5.0))
+        best = max(value(list(each)) for each in itertools.combinations(present.tolist(), 3))
+        assert value(chosen) == pytest.approx(best, rel=1e-9)
+    assert set(study.decided("max-min", apart, present, 3, 0, Until())[0].tolist()) <= set(present.tolist())
+
+
+def test_a_rule_that_sees_the_models_decides_on_what_everybody_has_there():
+    federation, _ = study.split_of("digits", 0.5, 15, 0)
+    scale, seen = replace(RUNS, rounds=2, last=1, size=3), {}
+    for name in study.LEARNED:
+        rule = f"{study.COVERAGE} on {name}"
+        own = study.Onlooker(rule, federation, study.there(federation, "all", 0), 0, scale)
+        keep = own.apart
+        own.apart = lambda t, stack, model, keep=keep, name=name: seen.setdefault((name, t), keep(t, stack, model))
+        study.play([(0, federation, own)], [study.LEARNED_RATE], 1, tuning=False)
+        assert [len(clients) for clients, *_ in own.found] == [3, 3]
+        assert own.counts.sum() == 6
+        # The counts force other clients in the second round.
+        assert not set(own.found[0][0].tolist()) & set(own.found[1][0].tolist())
+    updates = study.observed(federation, 0, 0).updates.astype(float)
+    losses = np.asarray(study.observed(federation, 0, 0).probed, dtype=float)
+    apart = np.linalg.norm(updates[:, None] - updates[None], axis=2)
+    # `observed` trains at a rate of 0.1 and this at 3, so that only the order of steps is the same.
+    assert np.corrcoef(seen["updates", 0].ravel(), apart.ravel())[0, 1] > 0.5
+    np.testing.assert_allclose(seen["losses", 0], np.abs(losses[:, None] - losses), rtol=1e-3, atol=1e-6)
+
+
+@pytest.mark.thorough
+def test_other_distances_are_tested_against_uniform_selection_and_counts(tmp_path):
+    rules = (*study.GRAPHS, "coverage, no counts", study.COUNTS, study.UNIFORM)
+    scale = replace(RUNS, splits=(0, 1, 2, 4, 5, 6))
+    folder = run_study(
+        study.STUDY, tmp_path, scale=study.Wide(study.Runs("digits", ((0.5, 2),), scale, rules), None), jobs=1
+    )
+    table, rows = pd.read_csv(folder / "runs.csv"), pd.read_parquet(folder / "runs.parquet")
+    assert len(table) == 2 * 12 * 2
+    assert len(rows) == 2 * 15 * 6
+    assert np.isfinite(rows["loss"]).all()
+    predictions = pd.read_csv(folder / "predictions.csv")
+    assert predictions["rules"].tolist() == [15] * 6 + [14] * 6
+
+
+def test_the_plans_have_the_amendments_cells():
+    plans, before = study.PLANS, {*range(90, 93), *range(100, 160)}
+    cells = {
+        "errors": (0, 2 * 6 * 10),
+        "runs": (8 * 2 * 4, 0),
+        "labels": (0, 2 * 6 * 10),
+        "synthetic": (2 * 4, 2 * 10),
+        "many": (8 * 4, 4 * 10),
+        "distances": (4 * 15, 0),
+    }
+    for name, (runs, errors) in cells.items():
+        plan = plans[name]
+        assert (len(plan.runs.plan()) if plan.runs else 0, len(plan.errors.plan()) if plan.errors else 0) == (
+            runs,
+            errors,
+        )
+        if name != "errors":
+            assert not before & {
+                *(plan.runs.scale.splits if plan.runs else ()),
+                *(plan.errors.splits if plan.errors else ()),
+            }
+    assert plans["runs"].runs.scale.splits == tuple(range(160, 175))
+    assert plans["errors"].errors.splits == tuple(range(130, 140))
+
+
+def test_synthetic_data_have_the_graph_of_their_models():
+    federation, h = study.split_of("synthetic", DRAWN, 12, 0)
+    graph = study.fixed_distances("synthetic", DRAWN, 12, 0)["3DG"]
+    np.testing.assert_array_equal(h, graph)
+    assert federation.parameters is not None
+    rows = study.errors("synthetic", DRAWN, "by labels", 0, 12, (3,), ("3DG",), Until())
+    assert len(rows) == 2 * 4
 
 
 def test_a_plan_may_have_errors_alone(tmp_path):
-    errors = replace(TINY.errors, concentrations=(TWO,), sizes=(2,))
-    folder = run_study(study.STUDY, tmp_path, scale=replace(TINY, cells=(), errors=errors, many=None), jobs=1)
+    errors = replace(TINY.errors, concentrations=(TWO,), sizes=(2,), available=("all",))
+    folder = run_study(study.STUDY, tmp_path, scale=study.Wide(None, errors), jobs=1)
     tables = {"errors", "errors-objectives-2"}
     assert {file.stem for file in folder.iterdir() if file.is_file()} == tables
     assert len(pd.read_csv(folder / "errors.csv")) == 1

@@ -262,7 +262,7 @@ def test_errors_of_one_round():
     table["concentration"] = table["concentration"].astype(str)
     columns = ["data", "concentration", "available", "selected"]
     pd.testing.assert_frame_equal(objectives_and_distances.of_errors(rows), table, check_dtype=False, rtol=DIGITS)
-    assert set(rows["split"]) == set(objectives_and_distances.AGAIN.errors.splits)
+    assert set(rows["split"]) == set(objectives_and_distances.PLANS["errors"].errors.splits)
     rows = rows[rows["distances"].isin(["", "3DG"])]
     error = rows.groupby([*columns, "split", "objective"])["error"].mean().unstack()
     apart = 100 * (error["coverage"] - error["dispersion"]) / error["random"]
