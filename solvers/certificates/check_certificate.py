@@ -1180,7 +1180,7 @@ def check_balance(problem, unit, given):
     the smallest clients and of the largest. Whole counts that add up to M have an imbalance of their own.
     """
     counts, m, classes = problem.label_counts, problem.size, len(problem.label_counts[0])
-    need(max(len(counts), classes) <= 1 << 11 and m <= len(counts), "the problem is out of range")
+    need(m <= len(counts), "the problem is out of range")
     samples = [sum(row) for row in counts]
     order = sorted(samples)
     fewest, most = sum(order[:m]), sum(order[-m:])
@@ -1190,6 +1190,7 @@ def check_balance(problem, unit, given):
     need(not given.pool and not given.vetoed, "certificates of balance list no selections")
     if not given.level:
         return bound
+    need(max(len(counts), classes) <= 1 << 11, "the problem is out of range")
     need(len(given.level) == 1, "more than one level is given")
     (level,), (fine,) = given.level, given.fine
     beta = [[classes * a - q for a in row] for row, q in zip(counts, samples)]

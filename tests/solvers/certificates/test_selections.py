@@ -182,6 +182,16 @@ def test_balance_of_whole_counts_needs_no_search():
     refused(unequal, replace(solution.certificate, problem=problem_digest(unequal)), "proves only 0.0")
 
 
+def test_balance_of_whole_counts_is_read_where_no_search_would_be():
+    """A search is read up to 2 048 clients; what whole counts prove alone is read by both checkers for more."""
+    problem = BalanceProblem([[1, 1]] * 2049, 2)
+    found = solve(problem, certificate=True).certificate
+    assert found.arrays["level"].size == 0
+    assert both(problem, found) == 0.0
+    lie = replace(found, arrays={**found.arrays, "level": integers(0), "fine": integers(0)})
+    refused(problem, lie, "read up to 2048 clients")
+
+
 def test_a_certificate_of_balance_that_lists_a_pool_is_refused():
     problem = BalanceProblem([[3, 2, 2], [2, 3, 2], [2, 2, 3]], 1)
     found = solve(problem, certificate=True).certificate
