@@ -124,7 +124,8 @@ class SelectionProblem(ConstrainedProblem):
             raise InvalidProblem(f"counts must have one entry per client, {n}; got {v.shape[0]}")
         mask = np.asarray(available)
         if mask.shape != (n,) or not (mask.dtype == bool or np.isin(mask, (0, 1)).all()):
-            raise InvalidProblem(f"available must be a mask of {n} booleans; got shape {mask.shape}")
+            found = f"shape {mask.shape}" if mask.shape != (n,) else f"{mask.tolist()!r:.80}"
+            raise InvalidProblem(f"available must be a mask of {n} booleans; got {found}")
         ids = np.flatnonzero(mask)
         if ids.size == 0:
             raise InvalidProblem("no client is available, so there is nothing to select from")

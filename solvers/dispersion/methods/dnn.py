@@ -44,7 +44,8 @@ def dnn(
     it is mostly stronger than ``sdp``'s; stopped early it may be weaker.
 
     Under side constraints the multipliers of rows' products are those that ``sdp`` finds. With more than 3 000 clients,
-    or too little time, the bound is that of one shift for all clients.
+    or too little time, the bound is that of one shift for all clients, or the trivial one where time is too short for
+    that.
 
     Parameters
     ----------

@@ -39,7 +39,7 @@ def sdp(
     selections (or exceeds it) and is concave on the slice; concavity is certified by a Cholesky factorisation with
     its rounding accounted for, what is missing is added to the diagonal, and the tangent at the fractional solution is
     the bound. Multipliers that are stopped early make it weaker, never wrong. Where the time allows no semidefinite
-    solve, the bound is that of one shift for all clients.
+    solve, the bound is that of one shift for all clients, or the trivial one.
 
     Under side constraints it leaves out the clients that are fixed, and holds products of what each row leaves
     with what it uses (`solvers.dispersion.relaxations.row_products`), which keep the rows themselves, too.

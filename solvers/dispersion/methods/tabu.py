@@ -36,7 +36,7 @@ def tabu(
     Parameters
     ----------
     moves : int, optional
-        Swaps to make; by default until the time limit or ``stall`` ends it, or 200 000 without a limit.
+        Swaps to make; by default until a limit of time or work, or ``stall``, ends it, or 200 000 without a limit.
     non_improving_moves : int, optional
         Moves without improvement that end a descent; by default 200 or 2n, whichever is larger.
     stall : int, optional

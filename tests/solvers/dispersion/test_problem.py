@@ -161,8 +161,8 @@ def test_fedgs_selects_all_when_few_are_available():
     ("change", "sentence"),
     [
         ({"available": np.zeros(4)}, "no client is available"),
-        ({"available": [0, 2]}, "mask of 4 booleans"),
-        ({"available": [0, 2, 3, 1]}, "mask of 4 booleans"),
+        ({"available": [0, 2]}, r"mask of 4 booleans; got shape \(2,\)"),
+        ({"available": [0, 2, 3, 1]}, r"mask of 4 booleans; got \[0, 2, 3, 1\]"),
         ({"counts": [0, 0, 0]}, "3 by 3, one row per entry of counts"),
         ({"counts": [0, 0, 0, -1]}, "counts must be non-negative; the smallest is -1"),
         ({"size": 0}, "size must be at least 1; got 0"),
