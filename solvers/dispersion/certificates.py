@@ -197,7 +197,7 @@ class _WrittenFixing(Fixing):
         order: Dominance | None,
         policy: Policy,
     ) -> Conditioned:
-        """As `Fixing.search`, written down where it ends."""
+        """As `Fixing.search`, written down where it is done."""
         most = min(most, policy.certificate_conditioned)
         found = super().search(relaxation, form, unit, constant, most, order, policy)
         shift = policy.fixing_search_shift * unit

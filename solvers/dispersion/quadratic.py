@@ -211,7 +211,7 @@ class QuadraticProblem(ConstrainedProblem):
 
     @cached_property
     def _moved(self) -> Fraction:
-        """What a selection's value and the dispersion problem's differ by, the largest that rounding allows: exact."""
+        """The largest signed difference of a selection's value and the dispersion problem's, as an exact number."""
         h, least = (self.quadratic if self.sense == "max" else -self.quadratic), -self._least
         rounded = h + least
         part = rounded - h  # Knuth's sum without error

@@ -144,7 +144,7 @@ class SubproblemRun(Run):
             self.whole.offer(self.x if self.map_back is None else self.map_back(self.x))
 
     def tighten(self, bound: float | Fraction, error: float | Fraction = 0.0, *, is_claimed: bool = False) -> None:
-        """As `Run.tighten`, for the whole run as well."""
+        """As `Run.tighten`, for the whole run as well, unless ``outside`` is None."""
         super().tighten(bound, error, is_claimed=is_claimed)
         if self.outside is not None and self.bound is not None:
             self.whole.tighten(self._whole_bound, is_claimed=is_claimed)

@@ -194,7 +194,7 @@ def _implied(client, side, order, at, queue, is_queued, waiting):
 
 @part
 def _keep(depth, y, slope, who, inverse, k, room, points, slopes, clients, store):
-    """Write a node down."""
+    """Store a node."""
     for i in range(k):
         points[depth, i], slopes[depth, i], clients[depth, i] = y[i], slope[i], who[i]
     for i in range(k):
@@ -204,7 +204,7 @@ def _keep(depth, y, slope, who, inverse, k, room, points, slopes, clients, store
 
 @part
 def _restore(depth, y, slope, who, inverse, k, room, points, slopes, clients, store, curved, original):
-    """Read a node again."""
+    """Restore a node."""
     for i in range(k):
         y[i], slope[i], who[i] = points[depth, i], slopes[depth, i], clients[depth, i]
     for i in range(k):

@@ -855,7 +855,7 @@ def evaluate(form, order, sides, point, goal, node, scratch, fixing):
 
 
 def signatures(precision: str, has_rows: bool = False, single_node: bool = False) -> dict[Any, Any]:
-    """Return the numba types of the arguments, under constraints or without; there, of a search or a single node."""
+    """Return the numba types of the arguments, under constraints; without, of a search or of a single node."""
     from numba import float64, int8, int16, int64, none, types
 
     matrix, reals, indices, best = float64[:, ::1], float64[::1], int64[::1], int8[::1]

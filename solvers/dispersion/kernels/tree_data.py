@@ -24,7 +24,7 @@ class Form(NamedTuple):
 
 
 class Order(NamedTuple):
-    """Dominance as adjacency lists: who is at least as good as i, and whom i is at least as good as."""
+    """Dominance as adjacency lists: the clients at least as good as i, and those that i is at least as good as."""
 
     above_start: NDArray[np.int64]
     above: NDArray[np.int64]
@@ -72,9 +72,9 @@ class Goal(NamedTuple):
 class Log(NamedTuple):
     """Log of every node that is bounded, as far as there is room: see `solvers.dispersion.tree.search_log`.
 
-    ``origins`` are twice the number of the node above, and one more on the side of whom it branched on; ``clients``
-    whom the node branches on itself, -1 where it is closed; ``points`` where its tangent is taken, in units of
-    ``grain``. ``used[0]`` nodes are written; the first of them has number ``first``.
+    ``origins`` are twice the number of the node above, and one more where the client it branched on is chosen;
+    ``clients`` those that the nodes branch on themselves, -1 where they do not; ``points`` where its tangent is taken,
+    in units of ``grain``. ``used[0]`` nodes are written; the first of them has number ``first``.
     """
 
     origins: NDArray[np.int64]

@@ -60,7 +60,7 @@ class Work:
     line : Line, optional
         The line that the clients lie on.
     multipliers : RltLog, optional
-        Where the search is written down, those that have left clients out.
+        Those that have left clients out, where the search is written down.
     known : CoreMultipliers, optional
         Multipliers of all clients of the part, which DNN nodes start from.
     """

@@ -214,7 +214,7 @@ class Fixing:
         return _among(self.problem.n, self.ids, self.ones, x)
 
     def order(self) -> Dominance:
-        """Return which clients that are left a best selection contains wherever it contains which others.
+        """Return pairs of clients left: some best selection contains the first wherever it contains the second.
 
         Pairs that are so only up to rounding count where nothing but a cost tells them apart.
         """

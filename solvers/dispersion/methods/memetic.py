@@ -63,7 +63,7 @@ class Population:
         return True
 
     def child(self) -> NDArray[np.int64]:
-        """A selection of what two members have in common, and of one's own clients on either side.
+        """A selection of the clients that two members have in common, and of some that one of them has.
 
         Some client is drawn, and of those that only one parent has, the child takes the first parent's nearest to it
         and the second's farthest from it. Parents that are nearly alike have a child that is one of them, changed by
@@ -192,7 +192,7 @@ class Memetic:
         return done
 
     def _admit(self) -> None:
-        """The child is done."""
+        """Admit the child that is done to the population."""
         x = self.tabu.found()
         if self.problem.is_constrained and self.problem.violation(x) > 0:
             self.generations += 1

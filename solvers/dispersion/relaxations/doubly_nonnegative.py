@@ -232,7 +232,7 @@ class DNNRelaxation:
 
     @property
     def _lack(self) -> float:
-        """By how much the sums of S are off, at most, together: a selection's value may exceed a bound by it."""
+        """By how much the sums of S are off, at most, together: added to a bound on a selection's value."""
         if not self.order.above.size:
             return 0.0
         (sums, most), own = self._sums(self.nonnegative), self.nonnegative.diagonal()

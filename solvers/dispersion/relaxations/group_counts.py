@@ -67,7 +67,8 @@ class CountPrices:
     order : (p,) ndarray
         Multiplier, at least 0, of each pair of one kind.
     shared : (r,) ndarray
-        The part of each pair's rest that the first one has, where it is positive; else the part that is not left out.
+        Of each pair's rest, where it is positive, the part that the first client has; where it is negative, the part
+        that is not dropped.
     """
 
     x: NDArray[np.float64]

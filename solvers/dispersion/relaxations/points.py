@@ -106,7 +106,7 @@ class PointRelaxation:
         self.error = other.error + _EPS * float(sizes)
 
     def working(self, number: int) -> NDArray[np.intp]:
-        """The clients with weight on the move: all fractional ones, and those that move first."""
+        """The clients between which `climb` moves weight: all fractional ones, and those that move first."""
         y, g = self.y, self.g
         ones, zeros = y >= 1.0, y <= 0.0
         threshold = self.threshold()
@@ -116,7 +116,7 @@ class PointRelaxation:
         return np.sort(np.argpartition(side, number - 1)[:number])
 
     def threshold(self) -> float:
-        """The m-th largest entry of the gradient."""
+        """The least entry of the gradient that its maximiser takes: without side constraints the m-th largest."""
         return self.problem.feasible.threshold(self.g)
 
     def value(self) -> float:
@@ -125,12 +125,12 @@ class PointRelaxation:
         return float((self.y[support] * (self.g[support] - self.problem.costs[support])).sum() / 2)
 
     def gap(self) -> float:
-        """``max gᵀx − gᵀy`` over the slice."""
+        """``max gᵀx − gᵀy`` over the feasible set."""
         support = np.flatnonzero(self.y)
         return self.problem.feasible.support(self.g) - float((self.y[support] * self.g[support]).sum())
 
     def bound(self, support: float | None = None) -> float:
-        """The tangent's bound on the objective of every decision, rounding included; ``support`` is that of g."""
+        """The tangent's bound on the objective of every decision, with rounding; ``support`` is max gᵀx if known."""
         problem = self.problem
         support = problem.feasible.support(self.g) if support is None else support
         there = np.flatnonzero(self.y)

@@ -199,11 +199,11 @@ def relax(
     dominated, nonnegative : (k, 2) ndarray of int
         Pairs (i, j) of the second and third kind of constraint above.
     rows : (2, l, n + 1) ndarray
-        Pairs of affine functions of s, constants first: their products are not negative at what is asked for.
+        Pairs of affine functions of s, constants first, whose products are not negative at feasible selections.
     tolerance : float
-        Stop when the duality gap is below this, in units of the objective,
+        Stop when the duality gap is at most this, in units of the objective.
     incumbent : float, optional
-        or below a fiftieth of the distance from here to the bound.
+        With it, stop also when the gap is at most a fiftieth of the distance from this value to the bound.
     stop_below : float
         Stop as soon as the bound is below this.
     iterations : int

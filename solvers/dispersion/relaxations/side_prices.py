@@ -33,7 +33,7 @@ class SidePrices:
     prices : (k,) ndarray
         Prices of the rows, not negative.
     apart : (p,) ndarray
-        Taken off the two entries of Q of each pair.
+        What is taken off the two entries of Q of each pair.
     """
 
     rows: Reals

@@ -69,7 +69,7 @@ class Multipliers:
 
     @classmethod
     def of(cls, diagonal: NDArray[np.float64], x: NDArray[np.float64]) -> Multipliers:
-        """Those that come from elsewhere, of the diagonal alone, at a point."""
+        """Multipliers of the diagonal alone, which come from elsewhere, and a point."""
         none = np.zeros(0)
         return cls(diagonal, none, none, x, np.outer(x, x), np.inf, np.inf, 0)
 

@@ -500,7 +500,7 @@ class CertificateTree:
         return True
 
     def _lasts(self, form: NodeForm, state: NDArray[np.int8]) -> bool:
-        """Whether what is open here is not so much less than where its form was made that it gets one of its own."""
+        """Whether a node keeps its form: as what is open is not much less than where that was made, or too little."""
         free, left = int((state == FREE).sum()), self.problem.size - int((state == ONE).sum())
         is_smaller = (
             free < form.ids.size if form.warm is not None else free <= self.policy.certificate_shrunk * form.ids.size

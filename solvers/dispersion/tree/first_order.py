@@ -458,7 +458,7 @@ class FirstOrderTree:
             self.open.push(bound, OpenNode(subproblem, state, point, origin))
 
     def _is_fathomed(self, bound: float, subproblem: Subproblem, origin: int) -> bool:
-        """Whether a subproblem needs no search; that its own tangent fathoms it is written down."""
+        """Whether a subproblem needs no search; where its own tangent fathoms it, that is written to the log."""
         enough = self.incumbent + self.prune_tolerance
         if bound <= enough and self.search_log is not None:
             is_by_tangent = subproblem.tangent_bound() <= enough
@@ -558,7 +558,7 @@ class FirstOrderTree:
     def _solve(self, subproblem: Subproblem) -> None:
         """Bound a subproblem by its form under constraints; its point becomes the one that was found.
 
-        A bound below the incumbent needs no better one.
+        Steps end as soon as the bound is below the incumbent.
         """
         goal = Goal(self.incumbent - subproblem.constant, self.prune_tolerance, 0.02, 0)
         if self.run.objective is None:

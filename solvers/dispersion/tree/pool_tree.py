@@ -1,4 +1,4 @@
-"""First-order branch and bound that goes on until the k best selections are found: what is pruned, and what no longer.
+"""First-order branch and bound that goes on until the k best selections are found, and how it prunes.
 
 A node is fathomed where no selection below it reaches the worst member of the pool (`solvers.search.Incumbents`), ties
 with it among them: at the pool's threshold less what rounding may hide. Where the pool has lost ties, only better ones

@@ -34,7 +34,7 @@ Reals = NDArray[np.float64]
 
 @dataclass(frozen=True)
 class RltMultipliers:
-    """One bound's multipliers, in units of the objective; factors in those of its root."""
+    """One bound's multipliers, in units of the objective; factors in the square root of these units."""
 
     ids: Integers
     prices: Reals
@@ -59,7 +59,7 @@ class RltLog:
         self.stages: list[RltMultipliers] = []
 
     def add(self, rows: RowRelaxation, embedding: Reals | None = None, slack: Reals | None = None) -> None:
-        """Keep the multipliers of a relaxation; of a raised one, with M = E slack Eᵀ, its rows those of the clients."""
+        """Keep the multipliers of a relaxation; those of a raised one with M = E slack Eᵀ over its clients."""
         first, second, moved = rows.moves()
         factor, raised, none = rows.scaled.factor, rows.raised, np.zeros(0)
         ids, core, prices, roots = none.astype(np.int64), none.astype(np.int64), none, none
@@ -73,7 +73,7 @@ class RltLog:
         self.stages.append(RltMultipliers(ids, prices, core, roots, first, second, moved / factor))
 
     def certificate(self, run: Run) -> Certificate | None:
-        """State the stages with a goal below which they leave nothing; None without a stage that helps, or time.
+        """State the stages with the least goal that they prove; None without a stage that helps, or time.
 
         Parameters
         ----------

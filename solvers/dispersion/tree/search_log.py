@@ -125,7 +125,10 @@ class SearchLog:
             self.stop()
 
     def add_fathomed(self, form: int, origin: int, point: NDArray[np.float64] | None) -> None:
-        """Write a node down that the tangent at a point of the grid closes, outside the compiled tree; or one above."""
+        """Write down a node that is closed outside the compiled tree, by the tangent at a point of the grid.
+
+        Without a point a tangent above closes it, and nothing is written; where there is none above, the log ends.
+        """
         if point is None:
             if origin < 0:
                 self.stop()
