@@ -36,8 +36,8 @@ def read_table(path: str | Path, what: str, *, numbers: bool = False, bare: bool
     numbers : bool
         Whether a Parquet file may hold numbers with a fraction beside whole numbers and truth values.
     bare : bool
-        Whether the first line of a CSV file may be states instead of names: 0 and 1, or false and true, not all
-        different.
+        Whether the first line of a CSV file may be states instead of names: 0 and 1, or false and true. Where these
+        may be the numbers of clients as well (0 and 1 once each, or a single 0), the file is refused.
 
     Raises
     ------
@@ -54,7 +54,12 @@ def read_table(path: str | Path, what: str, *, numbers: bool = False, bare: bool
             if str(path).lower().endswith(".gz"):
                 data = expand(data, "gzip", _UNPACKED, _TIMES)
             words = data.partition(b"\n")[0].decode("utf-8", "replace").strip().lower().split(",")
-            is_bare = bare and set(words) <= {"0", "1", "true", "false"} and len(set(words)) < len(words)
+            is_bare = bare and set(words) <= {"0", "1", "true", "false"}
+            if is_bare and sorted(words) in (["0"], ["0", "1"]):
+                raise ValueError(
+                    f"its first line, {','.join(words)}, may name clients or be a round: give the columns other names, "
+                    "or a column 'round'"
+                )
             table = pd.read_csv(io.BytesIO(data), header=None if is_bare else "infer")
     except (OSError, ValueError) as error:  # pandas' own errors, and `Unreadable`, are ValueErrors
         raise DataError(f"cannot read the {what} {path}: {error}") from error

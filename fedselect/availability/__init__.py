@@ -3,10 +3,11 @@
 A model is built by a function: ``lognormal(federation, seed=0, beta=0.5)`` for availability, of the clients of a
 federation, ``success_classes(n_clients, seed=0)`` for dropout, both under the seed of a run. The registries
 `AVAILABILITY` and `DROPOUT` hold them by the names of configuration files; their options are the functions' keywords,
-and `fedselect.errors.ConfigError` is raised where one is out of range.
+and `fedselect.errors.ConfigError` is raised where one is out of range (`fedselect.errors.DataError` for files and data
+that cannot be used).
 
-What a model builds is a pure function of (seed, round, client), so that selectors meet the same clients under one
-seed. (In FedGS's code they do not: its stream moves on with every call.)
+What a model of this package builds is a pure function of (seed, round, client), so that selectors meet the same clients
+under one seed. (In FedGS's code they do not: its stream moves on with every call.)
 """
 
 from fedselect.availability.chains import Chain, GroupTrace, TwoState, ca_fed, group_trace, markov

@@ -23,9 +23,7 @@ def label_rates(
 
     :math:`p_n = \min(1, \max(p_{min}, \bar p\, C \langle f_n, v \rangle))` with f_n the client's label distribution,
     C the number of classes and v ~ Dir(α 1) one vector for the run. The upper clip is not in the code, which stops
-    with an error where a rate passes 1 (in about 7 % of seeds at C = 100). With the default
-    arguments the lower one takes the mean above :math:`\bar p`, by 6 % at C = 10; at a large one the upper one takes
-    it below.
+    with an error where a rate passes 1. The lower clip raises the mean of the rates, the upper one lowers it.
 
     Parameters
     ----------
@@ -148,7 +146,7 @@ def fedau_cyclic(
     """Build regular cycles at rates tied to the labels (FedAU's "cyclic-100").
 
     A cycle has a = max(1, round(c p)) rounds available and b = max(1, c - a) away, so that the rate is a/(a + b), p
-    up to rounding; a client of rate 1 is away for one round in c + 1.
+    up to rounding and at least 1/c; a client of rate 1 is away for one round in c + 1.
 
     Parameters
     ----------
@@ -157,7 +155,7 @@ def fedau_cyclic(
     cycle : int
         c, at least 2 rounds.
     convention : {"paper", "code"}
-        ``"paper"`` starts anywhere in the cycle, as the poster says; then every round has rate a/(a + b).
+        ``"paper"`` starts anywhere in the cycle, as FedAU's poster says; then every round has rate a/(a + b).
         ``"code"`` is what the authors run: no client starts in the middle of a stretch of availability, so that the
         first rounds see fewer clients.
 

@@ -110,7 +110,8 @@ def lognormal(
 
     :math:`p_k = c_k / \max_i c_i` with :math:`\log c_k \sim N(0, \sigma^2)`, :math:`\sigma = \ln(1 / (1 - \beta))`.
     The paper leaves open whether its second parameter is σ or σ²; the authors' code takes it for σ, and so does this.
-    The rates are drawn once per seed. At N = 100 and β = 0.5 about 23 clients are available a round.
+    The rates are drawn once per seed. At N = 100 and β = 0.5 about 23 clients are available a round, on average over
+    seeds.
 
     Parameters
     ----------
@@ -259,7 +260,8 @@ def label_cycle(
 
     ``"code"``
         the authors' code: :math:`I_k(t) = 1` when some label y of the client has :math:`y/L < r_t \le (y+1)/L`,
-        :math:`r_t = (1 + t \bmod T)/T`, T = 10 L. That is, each label is on for ten rounds in turn.
+        :math:`r_t = (1 + t \bmod T)/T`, T = 10 L. That is, each label is on for ten rounds in turn, or for
+        ``rounds_per_label``.
     ``"flgo"``
         its successor FLGo: T = 24, and :math:`I_k(t) = 1` when r_t lies between the client's smallest and largest
         label, both divided by L - 1.

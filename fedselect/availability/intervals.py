@@ -39,8 +39,9 @@ class TimedAvailability(Protocol):
 class Intervals:
     """Clients that are there in intervals [on, off) of seconds.
 
-    A round sees who is there at its start: at the moment that the clock says, or else at round · ``round_seconds``. Who
-    leaves before its update has arrived (without a clock: before the round's end) is missing.
+    A round sees the clients that are there at its start: at the moment that the clock says, or else at round ·
+    ``round_seconds``. A client that leaves before its update has arrived (without a clock: before the round's end) is
+    missing.
 
     Parameters
     ----------
@@ -51,13 +52,15 @@ class Intervals:
     round_seconds : float
         Length of a round where there is no clock.
     period : float, optional
-        The intervals repeat after so many seconds, 86400 for a day; by default nobody is there after the last.
+        The intervals repeat after so many seconds, 86400 for a day; by default no client is there after the last.
 
     Raises
     ------
     DataError
         When a client is not below ``n_clients``, an interval is empty or not finite, those of a client overlap, or one
         lies outside the period.
+    ConfigError
+        When one of the other arguments is not positive.
     """
 
     def __init__(
@@ -196,7 +199,7 @@ def phones(
     night_share : float
         Probability that a phone charges on Wi-Fi in a night.
     night_begin, night_hours : float
-        Mean hour at which it is plugged in, and for how long; standard deviations of 1.5 and 1 hours.
+        Mean hour at which it is plugged in, and for how long (0.5 to 12 hours); standard deviations of 1.5 and 1 hours.
     day_sessions, day_hours : float
         Mean number of further sessions between 7:00 and 22:00 (Poisson), and their mean length (exponential).
     zones : float

@@ -33,12 +33,12 @@ def read_intervals(
     Parameters
     ----------
     path : path-like
-        ``.csv``, ``.csv.gz``, ``.parquet``, ``.json`` (a list of objects) or ``.jsonl`` with ``client``, ``on`` and
-        ``off``; or as ``.json`` an object of clients: FedScale's trace of behaviour (or its pickle), with lists
-        ``active`` and ``inactive`` of seconds and a ``finish_time``, or FLASH's, with ``messages`` of times and states,
-        where a phone is there while its screen is off or locked, it charges and it is on Wi-Fi. Times are seconds
-        (since 1970, say), or dates with a time of day (ISO 8601). Clients are numbers from 0, or texts, which are
-        numbered in alphabetical order.
+        ``.csv``, ``.csv.gz``, ``.parquet``, ``.json`` (a list of objects), ``.jsonl`` or ``.ndjson`` with ``client``,
+        ``on`` and ``off``; or as ``.json`` an object of clients: FedScale's trace of behaviour (or its pickle), with
+        lists ``active`` and ``inactive`` of seconds and a ``finish_time``, or FLASH's, with ``messages`` of times and
+        states, where a phone is there while its screen is off or locked, it charges and it is on Wi-Fi. Times are
+        seconds (since 1970, say), or dates with a time of day (ISO 8601). Clients are numbers from 0, or texts, which
+        are numbered in alphabetical order.
     origin : str or float, optional
         The moment, as a time of the file, at which a run starts; the first one in the file by default.
     time_zone : str
@@ -53,9 +53,9 @@ def read_intervals(
     Raises
     ------
     DataError
-        When the file cannot be read, lacks a column, or intervals are empty or overlap.
-    ConfigError
-        When there is no such time zone.
+        When the file cannot be read, has no row or lacks a column, a time is none, or intervals are empty or overlap.
+    ConfigError, MissingExtraError
+        When there is no such time zone; when the file is Parquet and pyarrow is missing.
     """
     data = _load(path)
     if isinstance(data, dict):
@@ -107,7 +107,8 @@ def read_transitions(
     Raises
     ------
     DataError
-        When the file cannot be read, a state is unknown, or the times of a client decrease.
+        When the file cannot be read, a state is unknown, or the times of a client decrease. Other errors as for
+        `read_intervals`.
     """
     rows = _table(path, _load(path), ("client", "time", "state"))
     clients, times = _numbered(path, rows["client"], ids), _seconds(path, rows["time"], time_zone)
@@ -251,7 +252,7 @@ def recorded(
     pick : {"exact", "first", "random"}
         Which of its clients to take: as many as the federation has are expected, or the first, or some at random.
     after : {"nobody", "repeat"}
-        What follows the last interval: nobody, or the file from its origin.
+        What follows the last interval: no client, or the file from its origin.
     round_seconds : float
         Length of a round where there is no clock.
     """

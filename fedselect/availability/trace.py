@@ -129,8 +129,9 @@ def read_trace(path: str | Path, n_clients: int | None = None) -> NDArray[np.boo
         ``round``, ``client`` and, if zeros are listed too, ``available``; whatever is not listed is away. Any other is
         wide: a row per round and a column of 0 and 1, or false and true, per client. Columns that are named 0 to
         N - 1 are these clients; others are clients as they come. With a column ``round``, rounds that are not listed
-        have no client. Without one, rows are rounds as they come, and an index is left out; from three clients on there
-        need be no header. Rounds and clients count from 0.
+        have no client. Without one, rows are rounds as they come, and an index is left out; a CSV file need have no
+        header then. A first line ``0,1``, ``1,0`` or ``0`` is refused, which may be a header or a round. Rounds and
+        clients count from 0.
     n_clients : int, optional
         Number of clients N that the trace must be of; whatever it is of by default, the largest listed plus 1.
 

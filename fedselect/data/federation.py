@@ -285,8 +285,8 @@ class Federation:
         Parameters
         ----------
         partitioner : flwr_datasets.partitioner.Partitioner
-            Or whatever has ``num_partitions`` and ``load_partition(k)``, a data set of Hugging Face's; its ``dataset``
-            is set.
+            Its ``dataset`` has been set. Or whatever has ``num_partitions`` and ``load_partition(k)``, a data set of
+            Hugging Face's.
         features : str or sequence of str
             Column of inputs: pictures (which become (C, H, W) in [0, 1]), lists of numbers or numbers; or several
             columns of numbers.
@@ -295,7 +295,8 @@ class Federation:
         test : data set, optional
             The server's test set, with the same columns.
         test_fraction : float
-            Share of every client's samples that is the test set where none is given, rounded down.
+            Share of every client's samples that is the test set where none is given, rounded down; one sample of each
+            stays for training.
         seed : int
             Seed of that.
         name : str
@@ -414,11 +415,11 @@ class Federation:
         n_clients : int
             Number of clients.
         test : data set or (features, labels), optional
-            The test set; a share ``test_fraction`` of ``dataset``, stratified by label, if left out.
+            The test set; a share ``test_fraction`` of ``dataset`` if left out, stratified where labels are classes.
         test_fraction : float
             Share of the samples held out for testing, between 0 and 1, where ``test`` is not given.
         validation_fraction : float
-            Share of each client's own samples that it holds out of training, rounded down.
+            Share in [0, 1) of each client's own samples that it holds out of training, rounded down.
         classes, name
             As for `Federation.from_tensors`.
         seed : int

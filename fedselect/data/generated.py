@@ -160,7 +160,7 @@ def clustered(
         h in [0, 1].
     convention : {"code", "paper", "authors"}
         Reading of the groups: the first half of the clients is group 0, as in the authors' code, or each group is a
-        coin toss, as in the paper. ``"authors"`` has the very numbers of their script, whose seed is 42.
+        coin toss, as in the paper. ``"authors"`` has the very numbers of their script, whose ``seed`` is 42.
     seed : int
         Seed of the data.
 
@@ -209,8 +209,8 @@ def clustered(
 class AuthorsDraw:
     """Numbers of CA-Fed's published script: one NumPy generator, asked in the order of ``data/utils.py``.
 
-    It draws the model, the inputs for training and for the test, their labels, and then who is more available and
-    correlated.
+    It draws the model, the inputs for training and for the test, their labels, and then which clients are more
+    available and correlated.
 
     Parameters
     ----------
@@ -256,9 +256,9 @@ class AuthorsDraw:
         )
 
     def classes(self, noise: float) -> tuple[NDArray[np.bool_], NDArray[np.bool_], NDArray[np.float64]]:
-        """Draw, once, who is more available, who is correlated, and λ of those who are not, shape (N,) each.
+        """Draw, once, which clients are more available, which correlated, and λ of those that are not, (N,) each.
 
-        Half of the clients are more available and hardly correlated; of the others, one half is.
+        Half of the clients are more available and hardly correlated; of the others, one half is correlated.
         """
         n = self.n_clients
         order = self._rng.permutation(n)

@@ -383,8 +383,7 @@ def swapped_mnist(
     n_clients : int
         Number of clients, at least 2.
     swapped : {"second", "both"}
-        Which groups swap: the paper says the second; in the authors' code each has two pairs of its own. Only the
-        latter explains Table I: a linear model is then capped near 0.65, and near 0.74 under the former.
+        Which groups swap: the paper says the second; in the authors' code each has two pairs of its own.
     root, download, validation_fraction, seed
         As for `fedselect.data.mnist`; the paper holds 20 % out for validation, the code nothing.
 

@@ -147,7 +147,7 @@ def read_lazily(
     Raises
     ------
     DataError
-        When one is no map-style data set, or nobody says how many classes there are.
+        When one is no map-style data set, or labels are classes and their number is not given.
     """
     found: dict[str, LazySamples] = {}
     for whose, given in datasets.items():

@@ -358,15 +358,15 @@ def dirichlet(
 ) -> list[NDArray[np.int64]]:
     """Split each label over the clients in shares of a symmetric Dirichlet, Dir(α 1_N), as NIID-Bench and Flower do.
 
-    This is what most papers call Dir(α). Labels are split one after another; clients of n / N samples or more get
-    nothing of the next one. A client left empty is given one sample of the largest client's (NIID-Bench and Flower draw
-    again until each client has ten).
+    Labels are split one after another; by default clients of n / N samples or more get nothing of the next one. A
+    client left empty is given one sample of the largest client's (NIID-Bench and Flower draw again until each client
+    has ten).
 
     Parameters
     ----------
     concentration : float
         α > 0: small for clients of few labels, large for clients like the whole. The commonest label of a client has
-        about 0.7 of its samples at 0.1, 0.4 at 0.5 (ten labels, 50 clients).
+        on average about 0.7 of its samples at 0.1, 0.4 at 0.5 (ten balanced labels, 50 clients).
     balanced : bool
         Whether clients that have their n / N samples get nothing of further labels (Flower's ``self_balancing``).
     """
@@ -386,9 +386,9 @@ def dirichlet_prior(
 ) -> list[NDArray[np.int64]]:
     """Draw each client's mix of labels from Dir(α p), p the global label shares (Hsu et al. 2019).
 
-    The entries of α p sum to α, so that over ten balanced labels α = 1 is as uneven as ``dirichlet`` at 0.1. Every
-    label is split in proportion to the clients' shares of it; a client left empty is given one sample of the largest
-    client's.
+    The entries of α p sum to α, so that over ten balanced labels α = 1 is about as uneven as ``dirichlet`` at 0.1.
+    Every label is split in proportion to the clients' shares of it; a client left empty is given one sample of the
+    largest client's.
 
     Parameters
     ----------
@@ -407,8 +407,8 @@ def dirichlet_per_class(
 ) -> list[NDArray[np.int64]]:
     """Draw each client's mix of labels from a symmetric Dirichlet over the C labels, Dir(α 1_C) (FedAU).
 
-    Every label is split in proportion to the clients' shares of it. Labels are as uneven as under ``dirichlet`` with
-    the same α, sizes far less so. The authors cut each class in file order, this shuffles it first.
+    Every label is split in proportion to the clients' shares of it. Labels are about as uneven as under ``dirichlet``
+    with the same α, sizes less so. The authors cut each class in file order, this shuffles it first.
 
     Parameters, results and errors as for `dirichlet_prior`, α = 0.1 by default as in FedAU.
     """
@@ -591,7 +591,8 @@ def load_data(name: str, **options: Any) -> Federation:
     Raises
     ------
     ConfigError, DataError, MissingExtraError
-        When an option is not accepted, the files are not there, or an optional part of the installation is missing.
+        When an option or the split is not accepted, files are missing or damaged, or an optional part of the
+        installation is missing.
     """
     check_data(name, options)
     share = options.pop(_CLIENT_TESTS, 0)

@@ -187,7 +187,12 @@ def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.Da
     -------
     DataFrame
         One row per other label: ``selector``, ``reference``, ``seeds``, and per measure ``NAME`` and
-        ``NAME_half_width``, Student's interval; NaN below two seeds.
+        ``NAME_half_width``, half of Student's interval; NaN below two seeds.
+
+    Raises
+    ------
+    ConfigError
+        When no label is the reference.
     """
     labels = list(dict.fromkeys(table["selector"]))
     if reference is None and "task" in table:
@@ -234,7 +239,7 @@ def swept_selectors(labels: Iterable[str]) -> dict[str, list[str]]:
 
 
 def choice_table(means: pd.DataFrame) -> pd.DataFrame:
-    """Choose each selector's value: that of the least validation loss or, where a label has none, test loss.
+    """Choose each selector's value: that of the least validation loss or, where some label has none, test loss.
 
     Parameters
     ----------
@@ -447,7 +452,7 @@ def compare(
     experiment : Experiment
         Everything but selector and seed.
     variants : mapping of str to Choice or Experiment
-        Selectors by label, or a sequence of their names; or whole configurations of the same name, as
+        Selectors by label, or a sequence of them or their names; or whole configurations of the same name, as
         `fedselect.experiments.sweep` makes them.
     seeds : sequence of int
         Seeds of the runs.
@@ -465,7 +470,7 @@ def compare(
         when one of the runs cannot be built.
     RunError
         When a folder holds a run that is refused (nothing is run then), cannot be written, or another process is at
-        work in it.
+        work in it. A run's other errors are those of `fedselect.experiments.run`.
     """
     if isinstance(seeds, int) or not isinstance(seeds, Iterable):
         raise ConfigError(f"seeds are a sequence, as in range(3) or [0, 1, 2]; got {seeds!r}")

@@ -61,7 +61,7 @@ _CHOSEN = {"data": "digits", "availability": "ideal", "dropout": "none", "select
 
 @dataclass(frozen=True)
 class Experiment:
-    """One run: a federation, who is there, who decides, how they train, under one seed.
+    """One run: a federation, availability and dropout, a selector and a training, under one seed.
 
     Attributes
     ----------
@@ -74,7 +74,7 @@ class Experiment:
     clients_per_round : int
         Clients that a round chooses, m.
     time_limit : float
-        Seconds a selector may take for one decision (FedGS's τ_max is 5).
+        Seconds that a selector is given for one decision (FedGS's τ_max is 5).
     patience : int, optional
         The run ends, and is finished, once the test loss has not fallen below its least value in so many evaluations;
         ``rounds`` are the most that are played.

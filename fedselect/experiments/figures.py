@@ -108,7 +108,8 @@ def counts_figure(runs: Mapping[str, Sequence[Sequence[Mapping[str, Any]]]], cli
     Returns
     -------
     matplotlib.figure.Figure
-        Bars are the mean over seeds; clients stand in the order of how often they were available.
+        Bars are the mean over seeds; clients stand in the order of how often they were available in the first label's
+        runs.
     """
     presence = np.zeros(clients)
     for records in next(iter(runs.values())):
@@ -144,7 +145,8 @@ def curves_figure(runs: Mapping[str, Sequence[pd.DataFrame]]) -> Figure:
     Returns
     -------
     matplotlib.figure.Figure
-        A panel for each curve that all runs measured (`known_curves`).
+        A panel for each curve that all runs measured (`known_curves`), over as many evaluations as every seed of a
+        label has.
     """
     known = known_curves(runs)
     figure, axes = _figure(_WIDTH, 3.8, columns=max(len(known), 1))
@@ -589,7 +591,7 @@ def _banded(values: NDArray[Any]) -> NDArray[Any]:
 
 
 def save_figure(figure: Figure, path: Path, dpi: int = 150) -> Path:
-    """Write a figure as PNG, making its folder; with a palette of 256 colours, which makes a third of the size."""
+    """Write a figure as PNG with a palette of 256 colours, making its folder; return ``path``."""
     from PIL import Image
 
     drawn = BytesIO()

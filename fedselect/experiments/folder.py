@@ -171,7 +171,10 @@ class RunFolder:
         return refused, "" if refused else changed
 
     def check(self) -> None:
-        """Raise `RunError` where the folder holds a run of another configuration or other files; warn of other code."""
+        """Raise `RunError` where the folder holds a run of another configuration or other files.
+
+        Of other code, versions or processor it warns, or with `strict` raises `RunError`, too.
+        """
         config = self.path / "config.toml"
         if config.exists() and not _same_results(config, self.experiment):
             raise RunError(
@@ -213,7 +216,8 @@ class RunFolder:
         Raises
         ------
         RunError
-            When the folder cannot be written, holds another run, or another process is at work in it.
+            When the folder cannot be written, holds another run or a damaged checkpoint, or another process is at work
+            in it; when the state of ``loop`` cannot be saved.
         """
         with _writing(self.path):
             self.path.mkdir(parents=True, exist_ok=True)
@@ -257,6 +261,11 @@ class RunFolder:
             Whether to draw pictures.
         model : mapping, optional
             The final model's ``state_dict``, for ``model.pt``.
+
+        Raises
+        ------
+        RunError
+            When no round was played, or the folder cannot be written.
         """
         folder, records = self.path, self.records
         if not records:

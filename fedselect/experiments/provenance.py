@@ -2,7 +2,7 @@
 
 A run folder is named by its configuration. What the configuration only *names* may change while the name stays. A
 folder whose run had other files is refused. Other code and versions, and of a stopped run another processor, are said
-in a warning, and kept in the folder.
+in a warning (refused, where a run is strict), and kept in the folder of a run that is continued.
 """
 
 from __future__ import annotations

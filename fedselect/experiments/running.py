@@ -228,7 +228,7 @@ def run_all(
         then); or when one of the runs cannot be built.
     RunError
         When a folder holds a run that is refused (nothing is run then), cannot be written, or another process is at
-        work in it.
+        work in it. A run's other errors are those of `fedselect.experiments.run`.
     """
     from solvers.benchmark.jobs import JobRunner
 

@@ -70,7 +70,7 @@ def sparse(
     scale: float = 1.0,
     part: _Share = 0.01,
 ) -> Corrupts:
-    """Send the update with its largest coordinates, a ``part`` of them, times ``-scale``; one at least."""
+    """Send the update with its largest coordinates, a share ``part`` of all (one at least), times ``-scale``."""
     liars = _liars(n_clients, seed, share, clients)
 
     def corrupt(client: int, update: Tensor, round: int) -> Tensor:
@@ -108,8 +108,8 @@ def a_little_is_enough(
 ) -> Corrupts:
     """Send, all who lie the same, the mean of their updates less ``scale`` standard deviations of them.
 
-    What they send lies among honest updates, and closer to each other's than honest ones are. (Source: Baruch, Baruch,
-    Goldberg, A Little Is Enough, NeurIPS 2019.)
+    Where only one of them returns in a round, it sends its own update. (Source: Baruch, Baruch, Goldberg, A Little Is
+    Enough, NeurIPS 2019.)
     """
     return _Together(_liars(n_clients, seed, share, clients), scale)
 

@@ -108,8 +108,7 @@ class FedAvg(Server):
         Which clients are available.
     model : torch.nn.Module, class, function or str, optional
         A custom model (`fedselect.training.models.build_model`), or the name of one, instead of the one that
-        ``settings`` name: a module
-        starts from the values it has, a class or function is called under the seed.
+        ``settings`` name: a module starts from the values it has, a class or function is called under the seed.
     loss : callable, optional
         ``(outputs, labels) -> (b,)``, or one of PyTorch's loss modules, instead of the loss that ``settings`` name.
     metrics : mapping, sequence or callable, optional
@@ -125,9 +124,10 @@ class FedAvg(Server):
     seed : int
         Seed of initial model, batches and the selector's draws.
     time_limit : float, optional
-        Seconds a selector may take for a decision (FedGS's τ_max is 5).
+        Seconds that a selector is told it may take for a decision (FedGS's τ_max is 5); None for no limit.
     clock : Clock, optional
-        How long rounds last, and who is late (`fedselect.training.settings.samples_trained` counts what it needs).
+        How long rounds last, and which clients are late (`fedselect.training.settings.samples_trained` counts what it
+        needs).
     server_rule : ServerRule, callable or str, optional
         Combines the updates (`fedselect.training.server_rules.ServerRule`; the loop works on a copy); or makes the
         server's optimizer, ``(parameters) -> torch.optim.Optimizer``, for which the selection's sum is a step downhill;
@@ -247,7 +247,7 @@ class FedAvg(Server):
         return torch.cat(updates), np.concatenate(losses, axis=1), torch.cat(left) if left else None
 
     def fit(self, rounds: int, callbacks: Callbacks = ()) -> list[Round]:
-        """Play so many more rounds on one thread, as a run does; the last of so many is evaluated.
+        """Play so many more rounds, with one thread of PyTorch's as in a run; the last of so many is evaluated.
 
         Parameters
         ----------

@@ -50,7 +50,10 @@ def f1(outputs: Tensor, labels: Tensor) -> float:
 @METRICS.register("auroc")
 @whole_set
 def auroc(outputs: Tensor, labels: Tensor) -> float:
-    """Macro AUROC, one class against the rest, over the classes that some samples have and others have not."""
+    """Macro AUROC, one class against the rest, over the classes that some samples have and others have not.
+
+    NaN where there is no such class.
+    """
     from sklearn.metrics import roc_auc_score
 
     shares, true = outputs.softmax(dim=1).double().cpu().numpy(), labels.cpu().numpy()
@@ -106,7 +109,8 @@ class Objective:
     classes : bool
         Whether labels are classes, so that accuracy is a word.
     metrics : mapping of str to callable
-        More numbers of each sample, ``(outputs, labels) -> (b,)``, that an evaluation averages.
+        More numbers of each sample, ``(outputs, labels) -> (b,)``, that an evaluation averages, or metrics of the
+        whole set (`whole_set`).
     """
 
     def __init__(self, loss: Measure, classes: bool, metrics: Mapping[str, Measure]) -> None:
@@ -152,10 +156,10 @@ def objective_of(
     name : str
         Of `LOSSES`; ``"auto"`` is cross-entropy where labels are classes, and the squared error where they are not.
     loss : callable, optional
-        Instead of a name: ``(outputs, labels) -> (b,)``, or one of PyTorch's loss modules, whose reduction is left out.
+        Instead of a name: ``(outputs, labels) -> (b,)``, or one of PyTorch's loss modules, used without its reduction.
     metrics : mapping, sequence or callable, optional
-        More metrics by name, or functions that are called by their names, or names in `METRICS`; the absolute error
-        where labels are no classes, nothing else, if left out.
+        More metrics by name, or functions that are called by their names, or names in `METRICS`. If left out, the
+        absolute error where labels are no classes, else none.
     federation : Federation
         Whose labels it is for.
     named : sequence of str

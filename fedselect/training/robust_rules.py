@@ -130,7 +130,7 @@ class Krum(_Keeping):
 
 @SERVER_RULES.register("closest")
 class Closest(_Keeping):
-    """The updates that are closest to each other, proved to be.
+    """The updates that are closest to each other, proved to be unless a time limit ends the proof.
 
     Parameters
     ----------

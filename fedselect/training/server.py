@@ -223,7 +223,7 @@ class Server:
         return {name: part for name, part in found.items() if part is not None}
 
     def state_dict(self) -> dict[str, Any]:
-        """Everything the next round depends on."""
+        """Everything the next round depends on beside what the loop was built of."""
         return {name: part.cpu().numpy().copy() for name, part in self._tensors().items()} | {
             "round": self.round,
             "server": _kept(self._rule.state_dict()),

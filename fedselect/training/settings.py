@@ -74,9 +74,9 @@ def check_size(name: str, value: float) -> float:
 class TrainingSettings:
     r"""Settings of the clients' training and the server's aggregation.
 
-    A step of a client from the received model :math:`w_0`, in PyTorch's convention: :math:`g` is the gradient of the
-    batch's mean ``loss`` plus ``weight_decay``\ ·w plus ``proximal``\ ·(w − w₀); v ← ``momentum``\ ·v + g; w ← w
-    − rate·v.
+    A step of SGD of a client from the received model :math:`w_0`, in PyTorch's convention: :math:`g` is the gradient of
+    the batch's mean ``loss`` (scaled down as ``clip_gradient`` has it) plus ``weight_decay``\ ·w plus ``proximal``\ ·(w
+    − w₀); v ← ``momentum``\ ·v + g; w ← w − rate·v.
 
     Attributes
     ----------
@@ -86,11 +86,12 @@ class TrainingSettings:
         The model's own options (``{"hidden": 32}`` for ``"mlp"``).
     initial_model : str, optional
         File of the initial values, in the place of ``initialisation``: the ``state_dict`` of the model, as
-        ``torch.save`` writes it and a run folder's ``model.pt`` has it. Weights alone are read; nothing is executed.
+        ``torch.save`` writes it and a run folder's ``model.pt`` has it. Tensors alone are read; nothing is executed.
     learning_rate : float
         Local step size of the first round.
     decay : float
-        The step size is multiplied by this after every round (FedGS: 0.998), or at every drop of ``"step"``.
+        The step size is multiplied by this after every round (FedGS: 0.998), or at every drop of ``"step"``; the other
+        schedules do not use it.
     schedule : {"exponential", "cosine", "linear", "step"}
         How the step size falls over the rounds: by ``decay`` in every round or, under ``"step"``, every
         ``schedule_rounds`` rounds; along half a cosine, or a line, to 0 at ``schedule_rounds``.
@@ -98,19 +99,21 @@ class TrainingSettings:
         Rounds of the schedule; ``"step"`` needs it. ``"cosine"`` and ``"linear"`` have the experiment's rounds by
         default, and need it where there is no experiment.
     optimizer : str
-        The clients' optimizer: ``"sgd"``, or another of ``torch.optim`` by its name in small letters (``"adam"``,
-        ``"adamw"``, ``"rmsprop"``). Its state starts anew in every round, and clients train one by one with it.
+        The clients' optimizer: ``"sgd"``, or another of ``torch.optim`` that `OPTIMIZERS` lists, by its name in small
+        letters (``"adam"``, ``"adamw"``, ``"rmsprop"``). Its state starts anew in every round. With another than SGD
+        clients train one by one.
     optimizer_options : dict
         Options of that optimizer (``{"betas": [0.9, 0.99]}``).
     clip_gradient : float, optional
-        Gradients of a batch longer than this are scaled down to this norm before the step.
+        Gradients of a batch's loss longer than this are scaled down to this norm before the step.
     local_steps : int, optional
-        SGD steps of each selected client, E; FedGS's and FedAU's E counts steps. 10 unless ``local_epochs`` is given.
+        Steps of each selected client, E; FedGS's and FedAU's E counts steps. 10 unless ``local_epochs`` is given.
     local_epochs : int or list of int, optional
         Instead of steps: passes over the client's own samples (CA-Fed, FedSS, E3CS). From a list each client draws its
         number once for the run, uniformly (E3CS: [1, 2, 3, 4]).
     batch_size : int
-        Samples a step; a client passes over its shuffled samples again and again, keeping short last batches.
+        Samples a step; a client passes over its shuffled samples again and again, keeping short last batches. (With
+        batch normalisation a last batch of one sample joins the one before it.)
     momentum, weight_decay : float
         Of the clients' optimizer, the first of SGD alone; v starts at zero in every round.
     proximal : float
@@ -126,8 +129,8 @@ class TrainingSettings:
     corrupt_options : dict
         Options of that corruption (``{"share": 0.1}``).
     server_beta1, server_beta2, server_tau : float
-        Of FedAdam and FedYogi: decay of the first and the second moment, and adaptivity τ. Their
-        ``server_learning_rate`` is small: 0.01 to 0.1.
+        Of FedAdam and FedYogi: decay of the first and the second moment, and adaptivity τ. They need a small
+        ``server_learning_rate``, 0.01 to 0.1 say.
     server_learning_rate : float
         The change is multiplied by this before it is applied (FedAU's η).
     server_momentum : float
@@ -151,15 +154,15 @@ class TrainingSettings:
     evaluate_every : int
         The model is evaluated on the test set after every so many rounds, and in the last round planned.
     evaluate_clients_every : int, optional
-        After every so many rounds the model is evaluated at every client: on its own test samples where it holds some
-        out (``data.client_test_fraction``), else on its training samples. The curves are in ``client_rounds.csv``;
-        after the last round alone if left out.
+        After every so many rounds the model is evaluated at every client: on its own test samples where clients hold
+        some out (``data.client_test_fraction``), else on its training samples. The curves are in ``client_rounds.csv``
+        of a run folder. If left out, a run does so after its last round alone, a custom loop not at all.
     initialisation : {"fan-in", "kaiming"}
-        Initial weights: U(±1/√fan-in) and biases 0; or, as in FedAU's code, N(0, 2/fan-in) and biases 0 in all layers
-        but the last, which has weights and biases from U(±1/√fan-in).
+        Initial weights of a model that is named: U(±1/√fan-in) and biases 0; or, as in FedAU's code, N(0, 2/fan-in) and
+        biases 0 in all layers but the last, which has weights and biases from U(±1/√fan-in).
     augmentation : {"none", "crop", "crop-flip"}
         Change of batches of images in training: none; a shift by up to four pixels (FedAU on SVHN); the same and a
-        mirror half of the time (FedAU on CIFAR-10 and CINIC-10). Clients then train one by one.
+        mirror half of the time (FedAU on CIFAR-10 and CINIC-10). With another than none clients train one by one.
     batching : {"auto", "never", "always", "timed", "captured"}
         Whether clients are trained together in one batched computation; see `fedselect.training.stacks`. ``"timed"``
         lets the first round with two clients or more decide it by the clock, where ``"auto"`` trains one by one and
@@ -168,11 +171,11 @@ class TrainingSettings:
         stacked steps CUDA captures as graphs and replays; it has not been run on a GPU yet, and gains nothing on a CPU.
     memory_format : {"contiguous", "channels_last"}
         How images lie in memory where clients train one by one: channel by channel, or pixel by pixel as PyTorch's
-        ``torch.channels_last``. On a CPU the second makes small convolutional networks faster and ResNet-18 slower, and
-        the results agree within float error, not in bits. Stacked clients (see ``batching``) have the first.
+        ``torch.channels_last``. The results of the two agree within float error, not in bits. Stacked clients (see
+        ``batching``) have the first.
     workers : int
         Threads that train clients of one round beside each other, where these train one by one (see ``batching``) and
-        the model has no dropout layers. It changes no result, and may differ when a run continues.
+        the model has no layers that draw, as of dropout. It changes no result, and may differ when a run continues.
     device : str
         ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on; ``"auto"`` takes CUDA when it is there.
     metrics : list of str

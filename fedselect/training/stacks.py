@@ -1,15 +1,14 @@
 """Clients trained in stacks: one batched computation takes a step of all of them.
 
-**Who.** Not clients with dropout layers, buffers, another optimizer than SGD, augmented images, or samples that are
-read when used: these train one by one. ``batching = "never"`` is for all, and ``"always"`` refuses them.
+**Who.** Not clients with layers that draw (dropout), buffers, another optimizer than SGD, augmented images, or samples
+that are read when used: these train one by one. Under ``batching = "never"`` all do; ``"always"`` is refused for these.
 
 **Where.** Dense networks (linear and ReLU layers, so logistic regression too) under the cross-entropy have closed-form
 gradients of a whole stack: on a CPU as many are stacked as fit the cache with their batches (2¹⁹ numbers, so models of
-up to about 2¹⁸ parameters), on CUDA up to 2²⁷. Other models are stacked by ``torch.func.vmap`` on CUDA; on a CPU it
-costs more than it saves (convolutions with one kernel per client become grouped convolutions), but for small models:
-two layers of 64 with tanh take 19 ms for 32, convolutions of digits 43 for 95, but a layer of 784 x 200 takes 93 for 60
-(ten clients, ten steps, November 2026). ``batching = "always"`` overrides this, ``"timed"`` measures it in the first
-round, and ``"captured"`` keeps to it, and lets CUDA capture the steps (`fedselect.training.captured`).
+up to about 2¹⁸ parameters), on CUDA up to 2²⁷. Other models are stacked by ``torch.func.vmap`` on CUDA; on a CPU they
+train one by one, as it may cost more than it saves. ``batching = "always"`` overrides this, ``"timed"`` measures it in
+the first round of two clients or more, and ``"captured"`` keeps to it, and lets CUDA capture the steps
+(`fedselect.training.captured`).
 
 **Padding.** A client's batches are padded to a width that depends on the client alone (the next power of two of its
 samples, at most the batch size); padded rows count 0 in the loss.

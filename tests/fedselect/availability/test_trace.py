@@ -139,6 +139,10 @@ WIDE = np.array([[1, 1, 0], [1, 0, 0], [0, 1, 1]], dtype=bool)
         ("ann,bob,cy\n1,1,0\n1,0,0\n0,1,1\n", WIDE),
         ("1,1,0\n1,0,0\n0,1,1\n", WIDE),  # no header
         ("True,True,False\nTrue,False,False\nFalse,True,True\n", WIDE),
+        ("true,false\nfalse,true\n", np.eye(2, dtype=bool)),  # two clients: no row is lost
+        ("1,1\n0,1\n", np.array([[1, 1], [0, 1]], dtype=bool)),
+        ("ann,bob\n1,0\n0,1\n", np.eye(2, dtype=bool)),
+        ("1\n0\n", np.array([[1], [0]], dtype=bool)),
         (",0,1,2\n0,1,1,0\n1,1,0,0\n2,0,1,1\n", WIDE),  # pandas' index
         ("2,0,1\n0,1,1\n0,1,0\n1,0,1\n", WIDE),  # numbered columns are clients
         ("0,1,2\nTrue,True,False\nTrue,False,False\nFalse,True,True\n", WIDE),
@@ -149,7 +153,18 @@ def test_wide_tables_are_read_as_people_have_them(tmp_path, text, there):
     path.write_text(text)
     assert np.array_equal(read_trace(path), there)
     np.save(tmp_path / "wide.npy", there)
-    assert np.array_equal(read_trace(tmp_path / "wide.npy", 3), there)
+    assert np.array_equal(read_trace(tmp_path / "wide.npy", there.shape[1]), there)
+
+
+@pytest.mark.parametrize("first", ["0,1", "1,0", "0"])
+def test_a_first_line_that_may_be_names_or_a_round_is_refused(tmp_path, first):
+    """Read as names, the round would be lost; read as a round, the names would be one."""
+    path = tmp_path / "wide.csv"
+    path.write_text(f"{first}\n{first}\n{first.replace('0', '1')}\n")
+    with pytest.raises(DataError, match=f"its first line, {first}, may name clients or be a round"):
+        read_trace(path)
+    path.write_text(f"round,{first}\n0,{first}\n1,{first.replace('0', '1')}\n")
+    assert read_trace(path).shape == (2, len(first.split(",")))
 
 
 def test_a_wide_trace_with_rounds_may_call_clients_by_any_names(tmp_path):
