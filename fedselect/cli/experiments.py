@@ -93,7 +93,7 @@ def run(
     ] = False,
     format: Format = "text",
 ) -> None:
-    """Run one experiment into a run folder; a run that was stopped continues. A sweep is a run a combination."""
+    """Run one experiment into a run folder; a run that was stopped continues. With --sweep, one run a combination."""
     from fedselect.experiments import read_config, read_records, read_summary
     from fedselect.experiments.folder import RunFolder
     from fedselect.experiments.running import run_into

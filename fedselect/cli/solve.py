@@ -87,7 +87,7 @@ def solve(
     work_limit: Annotated[
         float | None,
         typer.Option(
-            help="Rows of the matrix that may be read: the same answer on every run of a machine, however busy it is."
+            help="Rows of the matrix that may be read: without a time limit, the same answer on every run of a machine."
         ),
     ] = None,
     gap: Gap = None,

@@ -1,8 +1,9 @@
-"""Virtual clock: how long rounds last on which devices, without waiting; who is late, and what that costs.
+"""Virtual clock: how long rounds last on which devices, without waiting; which clients are late, and what that costs.
 
-A clock is a pure function of (seed, round, client). Devices are chosen by name (`CLOCKS`) and give every client a
-speed and two links; a `Clock` adds what there is to compute and to send, and `ClockSettings` how the server ends a
-round. `Clock.play` then gives the `RoundTimes` of a selection. A client whose update does not arrive is *missing*.
+A client's durations are a pure function of (seed, round, client). Devices are chosen by name (`CLOCKS`) and give every
+client a speed and two links; a `Clock` adds what there is to compute and to send, and `ClockSettings` how the server
+ends a round. `Clock.play` then gives the `RoundTimes` of a selection. A client whose update does not arrive is
+*missing*.
 """
 
 from fedselect.clock.clock import Clock, ClockSettings, RoundTimes, asked, build_clock, check_clock

@@ -38,8 +38,8 @@ class ClockSettings:
     policy : {"all", "deadline", "over-selection"}
         ``"all"`` waits for every selected client; one that drops out is noticed when its update was due, one that
         leaves then. ``"deadline"`` waits until ``deadline`` where not all have arrived before. ``"over-selection"``
-        asks ``ask`` times as many clients as a round chooses, and ends with as many updates as it chooses. Whoever is
-        late is missing.
+        asks ``ask`` times as many clients as a round chooses, and ends with as many updates as it chooses. A client
+        that is late is missing.
     deadline : float, optional
         Seconds from the start of a round after which it ends; needed by ``"deadline"``, allowed for
         ``"over-selection"``.
@@ -54,7 +54,7 @@ class ClockSettings:
     compression : float
         Size of an update that is sent back, as a share of the model's.
     idle_seconds : float
-        Length of a round in which nobody is selected.
+        Length of a round in which no client is selected.
     server_seconds : float
         Seconds of every round that pass at the server, for the decision and the aggregation.
     """

@@ -99,9 +99,8 @@ def lognormal(
     r"""Draw speeds and links from log-normal distributions with the given medians.
 
     Seconds per sample and links of client k are the medians times :math:`e^{-\sigma z_k}` and :math:`e^{\sigma' z'_k}`;
-    both links of a client share :math:`z'`. Measured networks of phones span about two orders of magnitude (MobiPerf's,
-    which FedScale and FLASH use); a ``link_spread`` of 1 has a factor of :math:`e^{4.65} \approx 100` between the 1st
-    and the 99th percentile.
+    both links of a client share :math:`z'`. A ``link_spread`` of 1 has a factor of :math:`e^{4.65} \approx 100` between
+    the 1st and the 99th percentile.
 
     Parameters
     ----------

@@ -56,6 +56,11 @@ def client_rounds_of(folder: str | Path) -> pd.DataFrame:
     -------
     DataFrame
         ``selector``, ``seed``, and the columns of `fedselect.measures.client_rounds`.
+
+    Raises
+    ------
+    RunError
+        When the folder holds no run, or a file in it cannot be read.
     """
     folder = Path(folder)
     if RecordedRun.here(folder):
@@ -107,7 +112,7 @@ def read_report(folder: str | Path, load: Iterable[str] = (), columns: Sequence[
         When the folder of a benchmark cannot be read.
     ConfigError
         When it is a file, and no configuration of an experiment; when there is no measure of a name, or columns are
-        named of something else than runs.
+        named of something else than runs. Of a configuration, also the errors of `federation_report`.
     """
     folder = Path(folder)
     if columns and (folder.is_file() or holds_benchmark(folder)):

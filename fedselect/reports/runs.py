@@ -198,13 +198,18 @@ def selectors_report(name: str, runs: Runs, columns: Sequence[str] = ()) -> Repo
     runs : mapping of str to mapping of int to RecordedRun or None
         The runs of each label by seed; None for one that has not begun.
     columns : sequence of str
-        Measures that the table of results has, in this order. It then stands for the tables of the course and of the
-        clock too, and the differences are those of these measures.
+        Measures that the table of results has, in this order. The tables of the course and of the clock are then left
+        out, and the differences are those of these measures.
 
     Returns
     -------
     Report
         Numbers and pictures are over the seeds under which all selectors have finished; its notes say what is left out.
+
+    Raises
+    ------
+    ConfigError
+        When there is no measure of the name of a column.
     """
     finished = [{seed for seed, run in each.items() if run and run.finished} for each in runs.values()]
     seeds = sorted(set.intersection(*finished))
@@ -272,7 +277,7 @@ def _gave_way(records: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
 
 
 def _idle(records: Mapping[str, Sequence[Mapping[str, Any]]]) -> list[str]:
-    """Say how many rounds with a clock had nobody to select: they take its idle seconds."""
+    """Say in how many rounds with a clock no client was selected: they take its idle seconds."""
     found = []
     for label, each in records.items():
         clocked = [record for record in each if "clock" in record]
@@ -387,6 +392,11 @@ def read_runs(folder: Path, manifest: Mapping[str, Any]) -> dict[str, dict[int, 
     -------
     dict of str to dict of int to RecordedRun or None
         None for a run that the manifest names and that has not begun.
+
+    Raises
+    ------
+    RunError
+        When the manifest is not one, or a file of a run cannot be read.
     """
     if manifest:
         seeds, runs = manifest.get("seeds", []), manifest.get("runs")
@@ -483,7 +493,7 @@ def differences_table(differences: pd.DataFrame, columns: Sequence[str] = ()) ->
     )
     caption = (
         "Paired differences under the same seeds: mean ± half the 95 % interval (Student's t); * where the interval "
-        "leaves out 0. This is what counts: the spread of the table above is mostly shared by all selectors."
+        "leaves out 0. What a seed changes for all selectors alike is in the spread of the table above, and not here."
     )
     heads = (Column("difference", numeric=False), Column("seeds"), *(Column(each.title) for each in shown))
     return Table("paired-differences", caption, heads, rows)

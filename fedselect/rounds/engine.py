@@ -137,7 +137,7 @@ def decide(
     ------
     ConfigError
         When availability or dropout is of another number of clients, or the selector's answer is no selection of
-        clients that are available.
+        clients that are available. What the selector raises comes beside.
     """
     interrupt_again()
     timed = world.timed
@@ -478,7 +478,7 @@ def simulate(
     time_limit : float, optional
         Seconds a selector may take for a decision.
     clock : Clock, optional
-        How long rounds last, and who is late; its settings state ``model_bytes``.
+        How long rounds last, and which clients are late; its settings state ``model_bytes``.
 
     Yields
     ------
@@ -489,7 +489,8 @@ def simulate(
     Raises
     ------
     ConfigError
-        When ``sizes`` or ``rounds`` is out of range (at once), or as `decide` has it, in the round.
+        When ``sizes`` or ``rounds`` is out of range, the selector was built for other clients or the clock has no
+        ``model_bytes`` (at once); or as `decide` has it, in the round.
     """
     world = World(np.asarray(sizes), availability, dropout, seed, time_limit, clock)  # type: ignore[arg-type]
     return play(selector, world, rounds)

@@ -86,7 +86,7 @@ class Selection:
     weights : (m,) ndarray of float
         Absolute weights a_i, in the order of ``clients``.
     inclusion : (N,) ndarray of float, optional
-        Probability with which each client was to be selected this round, where the scheme is random.
+        Probability with which each client was to be selected this round, where the scheme is random and states it.
     on_failure : {"keep", "renormalise"}
         What happens to the weights when some of the selected do not return: ``"keep"`` them, or scale those of the
         returned to the same total.
@@ -95,8 +95,14 @@ class Selection:
     notes : mapping of str to object, optional
         What else there is to say of the decision, as JSON values; a run's record has it.
     enough : int, optional
-        Updates after which the server ends the round, where a clock says who is first; the clock's policy says it by
-        default.
+        Updates after which the server ends the round, where a clock says which are first; the clock's policy says it
+        by default.
+
+    Raises
+    ------
+    ConfigError
+        When ``clients`` are not distinct and sorted, a client has no finite weight, ``on_failure`` is unknown, or
+        ``enough`` is no positive integer.
     """
 
     clients: NDArray[np.int64]

@@ -66,7 +66,9 @@ def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **optio
     Raises
     ------
     FedselectError
-        As `fedselect.experiments.run` does.
+        As `fedselect.experiments.run` does; when no node says which client it is; `ConfigError` when the model keeps
+        buffers (running statistics of batch normalisation, say), which no message carries, or the server's rule trains
+        clients from models of their own.
     """
     folder = RunFolder.of(experiment, out)
     folder.check()
@@ -102,7 +104,8 @@ def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **optio
 def server_app(experiment: Experiment) -> ServerApp:
     """Return the ``ServerApp`` of an experiment.
 
-    Flower's run configuration may give ``out``, ``timeout``, ``identity-timeout`` and ``patience``.
+    Flower's run configuration may give ``out``, ``timeout``, ``identity-timeout`` and ``patience``. The app runs
+    `run_on`, which refuses models with buffers.
     """
     app = ServerApp()
 
@@ -210,7 +213,8 @@ def export_app(experiment: Experiment, folder: str | Path) -> Path:
 
     Flower's run configuration has four keys: ``out``, the directory of the run folder on the server (``runs`` below
     ``folder``, as an absolute path, because Flower runs apps elsewhere), ``timeout``, ``identity-timeout`` and
-    ``patience`` (see `fedselect.integrations.flower.SelectorStrategy`).
+    ``patience`` (see `fedselect.integrations.flower.SelectorStrategy`). An app of a model with buffers is written, and
+    refused when it runs (`run_on`).
 
     Parameters
     ----------

@@ -39,13 +39,12 @@ _Answer = tuple[NDArray[np.float32], float, float]
 class SelectorStrategy(Ending):
     r"""Drive a `Server`, and so a selector, over a Flower grid.
 
-    Available is who is connected and, where the server's availability model has a say, there by it too. The
-    updates are summed in client order with the selection's absolute weights, or combined by another server rule; the
-    order in which they come does not matter. A selected client ends as returned, failed (it reported an error, or its
-    answer was refused) or missing (silence, an error that the SuperLink made in its name, `DroppedOut`, or too late on
-    a clock). The server's dropout model plays a part on a clock; elsewhere clients that are to drop out do so
-    themselves. A round in which no client is there, selected or back passes, and with most server rules the model
-    stays.
+    Available are the clients that are connected and that the server's availability model has there. The updates are
+    summed in client order with the selection's absolute weights, or combined by another server rule; the order in which
+    they come does not matter. A selected client ends as returned, failed (it reported an error, or its answer was
+    refused) or missing (silence, an error that the SuperLink made in its name, `DroppedOut`, or too late on a clock).
+    The server's dropout model plays a part on a clock; elsewhere clients that are to drop out do so themselves. A round
+    in which no client is there, selected or back passes, and with most server rules the model stays.
 
     Drive it by `run`. The model is the server's throughout, and not Flower's ``initial_arrays``.
 
@@ -55,7 +54,7 @@ class SelectorStrategy(Ending):
         Selector, model, weights; its state after a round is what to continue from.
     on_round : callable, optional
         Called after every round with its record: the line of a run folder
-        (`fedselect.rounds.engine.round_record`), as ``faults`` who failed, why and when, and as
+        (`fedselect.rounds.engine.round_record`), as ``faults`` which clients failed, why and when, and as
         ``client_seconds`` how long each client says that it trained, beside the simulated times of a clock.
     timeout : float
         Seconds to wait for the answers to a set of messages.
@@ -68,8 +67,13 @@ class SelectorStrategy(Ending):
     validate : bool
         Whether all connected clients are asked for the loss of the new model on what they hold out of training
         (`LocalClient.validation_loss`), in the rounds of ``settings.evaluate_every`` and after the last. The record's
-        metrics then have ``validation_loss``, the mean weighted by the clients' samples; who does not answer is a
-        fault and left out.
+        metrics then have ``validation_loss``, the mean weighted by the clients' training samples; one that does not
+        answer is a fault and left out.
+
+    Raises
+    ------
+    ConfigError
+        When the server's rule trains clients from models of their own.
     """
 
     def __init__(

@@ -62,7 +62,7 @@ _NO_SHARE = 1e-9
 
 
 def percent(value: Any, form: str = "{:.3g}") -> Cell:
-    """A share as per cent; 0 where it is less than 1e-9, and "< 1e-4 %" where it is below that."""
+    """A share as per cent: 0 for less than 1e-9, and "< 1e-4 %" from there to 1e-6."""
     if _missing(value):
         return _NOTHING
     shown = 0.0 if abs(float(value)) < _NO_SHARE else 100 * float(value)
@@ -197,7 +197,7 @@ class Report:
     title : str
         The heading.
     summary : str
-        One sentence: what was done.
+        What was done, in few sentences.
     facts : tuple of (str, str)
         Names and values: the configuration, the versions.
     notes : tuple of str
@@ -207,7 +207,7 @@ class Report:
     pictures : tuple of Picture
         In the order of reading.
     result : str
-        One sentence: what came out; empty where nothing can be said yet.
+        What came out, in few sentences; empty where nothing can be said yet.
     """
 
     title: str

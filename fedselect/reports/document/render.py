@@ -74,7 +74,8 @@ def as_markdown(report: Report) -> str:
     Returns
     -------
     str
-        GitHub-flavoured Markdown; the pictures are expected beside it as ``<key>.png``.
+        GitHub-flavoured Markdown; the pictures are expected beside it as ``<key>.png``. Tables of details are left
+        out.
     """
     parts = [f"# {_in_markdown(report.title)}", _in_markdown(report.summary)]
     parts += [f"**Result.** {_in_markdown(report.result)}"] if report.result else []
