@@ -34,7 +34,7 @@ from fedselect.statistics import compare_means
 from fedselect.training.settings import TrainingSettings
 from solvers import solve
 from solvers.participation import CutoffProblem, ParticipationWeights, expected_weight, weight_error
-from study import Picture, Study, Table, curves, main
+from study import Picture, Rows, Study, Table, curves, main
 
 # -- setting -----------------------------------------------------------------------------------------------------------
 
@@ -377,6 +377,7 @@ def results(setup):
     dataset, scale = setup.dataset, setup.scale
     plan = {(seed,): (seed, dataset, setup.root, scale) for seed in scale.seeds}
     errors = pd.concat(setup.parts("weights", weight_errors_of, plan).values(), ignore_index=True)
+    yield Rows(errors, "weights-rows")
     tuned, tried = setup.tuned(to_tune(setup), widenings=WIDENINGS)
     tried = trials(tried)
     everything = setup.runs("runs", ("rates", "pattern", "method", "seed"), grid(setup, tuned), measures)
