@@ -59,7 +59,7 @@ class InvalidAnswer(SolversError, RuntimeError):
 
 
 class BenchmarkError(SolversError, ValueError):
-    """A benchmark is not stated well, or its folder belongs to another one or to another process."""
+    """A benchmark is not stated well, its folder belongs to another one or to another process, or its workers fail."""
 
 
 class CertificateError(SolversError, ValueError):

@@ -1,6 +1,6 @@
 """Guarded reading: what a file declares is compared with the file before memory is taken, and damage is a sentence.
 
-Readers of received files, in all three packages, go through these functions, but for what other packages open
+Readers of received data, in all three packages, rest on these functions, but for what other packages open
 themselves: images, ``initial_model`` (PyTorch, weights alone) and ``.cqm`` (dimod). They raise `Unreadable` alone (and
 `FileNotFoundError` where there is no file), never execute anything, and do not wait for pipes.
 """

@@ -110,7 +110,8 @@ class Method:
     name : str
         The name `solve` takes.
     kind : {"exact", "relaxation", "heuristic"}
-        Exact methods prove optimality given time; relaxations give a bound; heuristics promise a decision alone.
+        Exact methods can prove optimality, given time and a problem of a size that they manage; relaxations give a
+        bound; heuristics promise a decision alone.
     problem : type
         The problem type it solves.
     function : callable

@@ -179,7 +179,8 @@ class Solution:
     seconds, build_seconds : float
         Wall time of the whole solve, without loading and compiling, and its part spent stating the model to a backend.
     nodes : int or None
-        Nodes of the search tree; ``None`` for methods without one.
+        Nodes of the search tree, or what the method counts in their place: branches of CP-SAT, decisions of
+        ``brute-force``; ``None`` where it counts none.
     trace : tuple of TracePoint
         Every improvement of the objective or the bound, in order.
     seed : int
@@ -414,9 +415,9 @@ class Solution:
 
     @property
     def dropped(self) -> Mapping[str, Mapping[str, float | None]]:
-        """``objective`` and ``bound`` without each side constraint by its name, and without ``"all"``.
+        """``objective`` and ``bound`` without each side constraint, by its name, and without all of them, by ``"all"``.
 
-        Empty but for `solvers.with_dropped_constraints`.
+        Empty but for what `solvers.with_dropped_constraints` returns.
         """
         found: Mapping[str, Mapping[str, float | None]] = self.details.get("dropped", {})
         return found

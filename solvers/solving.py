@@ -63,10 +63,11 @@ def solve(
         The problem to solve.
     method : str
         A name from `methods`; ``"auto"`` is the best choice we know for the problem. A type of your own has no
-        ``"auto"`` until one is registered.
+        ``"auto"`` unless it inherits or registers one.
     time_limit : float, optional
-        Seconds of the search; the incumbent comes back when they are over. No limit by default. Importing a package and
-        compiling kernels, once in a process or on a machine, do not count: on the clock a first solve takes longer.
+        Seconds of the search; the incumbent comes back at the method's first look at the clock after them. No limit by
+        default. Importing a package and compiling kernels, once in a process or on a machine, do not count: on the
+        clock a first solve takes longer.
     work_limit : float, optional
         Rows of the problem's matrix that may be read (n entries each), or what takes as long at fixed rates: a limit
         that is no matter of the clock. Without a time limit beside it, decision, bound, nodes and certificate are the
@@ -85,7 +86,8 @@ def solve(
     threads : int, optional
         Threads of the method, and of the second one; an error where neither has an option for it.
     seed : int
-        Makes the run repeatable, unless a time limit cuts it short or an external solver's threads race.
+        Makes the run repeatable, unless a time limit, ``stop`` or Ctrl-C cuts it short, or an external solver's threads
+        race.
     start : array-like or Solution, optional
         A feasible decision to start from: an array as ``Solution.x`` is one, ids of selected clients (what
         ``Solution.selected`` gives), or a `Solution`, whose selected clients may be of another problem over the same.
@@ -98,7 +100,8 @@ def solve(
         Keep what proves the bound to `solvers.certificates.check` as ``Solution.certificate``: written down by the
         search as it goes, or else found after it, in the time that is left, of which at least 15 % are kept free.
         Without a time limit the effort is bounded, and what it proves may be weaker than ``bound``:
-        ``Solution.certificate_report`` says by how much; see `solvers.certificate_writers.with_certificate`.
+        ``Solution.certificate_report`` says by how much, or why there is none; see
+        `solvers.certificate_writers.with_certificate`.
     stop : Event, optional
         Ends the solve once ``stop.is_set()``, as a `threading.Event` that another thread sets: some hundredths of a
         second later the incumbent is returned with its bound and its pool, with ``stopped="cancelled"`` unless it is
@@ -351,7 +354,7 @@ class Plan:
             solution = replace(with_certificate(solution, left, relaxed=weaker, recorded=recorded), seconds=run.seconds)
         if solution.status == "infeasible" and isinstance(problem, ConstrainedProblem):
             left = math.inf if limit is None else limit - run.seconds
-            solution = replace(solution, message=with_conflict(solution, left))
+            solution = replace(solution, message=with_conflict(solution, left), seconds=run.seconds)
         return solution
 
     def _for_bound(self, time_limit: float | None, work_limit: float | None) -> Plan:

@@ -41,6 +41,11 @@ def draw_fed_cbs(
     -------
     ndarray of int
         Ids in the order in which they were drawn.
+
+    Raises
+    ------
+    InvalidProblem
+        When the bonus is not as described.
     """
     added = np.zeros(problem.n) if bonus is None else vector(bonus, "bonus", AtLeast(0), n=problem.n)
     free = np.ones(problem.n, dtype=bool)

@@ -54,6 +54,11 @@ def performance_profile(table: pd.DataFrame, measure: Measure = "time_to_proof")
         that no method finishes included: ρ ends at the share that a method finished, without those in which another
         one's value is 0.
 
+    Raises
+    ------
+    BenchmarkError
+        When there is no such measure.
+
     References
     ----------
     E. D. Dolan and J. J. Moré, "Benchmarking optimization software with performance profiles", Mathematical
@@ -94,6 +99,11 @@ def win_matrix(
     -------
     DataFrame
         ``method, against, wins, ties, losses``, for every ordered pair.
+
+    Raises
+    ------
+    BenchmarkError
+        When there is no such measure.
     """
     import pandas as pd
 

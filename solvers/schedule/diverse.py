@@ -193,7 +193,8 @@ def auto(problem: DiverseScheduleProblem, run: Run) -> None:
     best objective). What the rounds select is feasible, and is improved round by round. Where the selections of every
     round can be enumerated, those are kept that cost more than the cheapest by less than the gap. The counts that they
     reach are enumerated round by round, without those whose bound is above the incumbent; where they are too many, the
-    cheapest are followed for a better incumbent, as long as there is one.
+    cheapest are followed for a better incumbent, as long as there is one. A gap may then be left, as where a round has
+    more than 20 000 selections.
     """
     run.tighten(problem.bound())
     rounds = Rounds(problem, run)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import math
 import re
+import time
 from collections import Counter
 from fractions import Fraction
 from typing import Any
@@ -12,7 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from solvers import Conflict, Contradiction, InvalidProblem, conflict, infeasibility, solve
+from solvers import Conflict, Contradiction, InvalidProblem, conflict, infeasibility, solve, solving
 from solvers.balance import BalanceProblem
 from solvers.constraints import Budget, Quota
 from solvers.coverage import CoverageProblem
@@ -136,6 +137,17 @@ def test_solve_names_the_conflict_in_its_message():
     assert found.status == "infeasible"
     assert "size 3, budget 'seconds' (at most 8) and budget 'bytes' (at most 8) contradict each other" in found.message
     assert "infeasible" in repr(found)
+
+
+def test_the_seconds_of_a_solve_count_those_for_the_conflict(monkeypatch):
+    def slow(solution: Any, left: float) -> str:
+        time.sleep(0.05)
+        return solution.message
+
+    monkeypatch.setattr(solving, "with_conflict", slow)
+    started = time.perf_counter()
+    found = solve(crossing())
+    assert 0.05 <= found.seconds <= time.perf_counter() - started
 
 
 def test_a_quota_and_a_budget_with_the_least_limit():
