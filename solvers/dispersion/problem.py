@@ -456,7 +456,7 @@ class DispersionProblem(SelectionProblem):
         metric: str = "euclidean",
         **constraints: Any,
     ) -> DispersionProblem:
-        """State the problem of points under any of the metrics, by the matrix of their distances.
+        """State the problem of points under one of four metrics, by the matrix of their distances.
 
         These metrics are of negative type (`concave_on_slice`). For Euclidean and Hellinger's distances
         `PointDispersionProblem` does without the matrix.

@@ -242,7 +242,7 @@ def _round(y, lower, upper, m, n):
 
 @part
 def _branch(q, start, steps, hull, lower, upper, y):
-    """The kind whose count is least settled, and the largest count of its first child."""
+    """The kind whose count is least settled, and its largest count in the child with fewer; -1 where all are fixed."""
     pick, most, at = -1, -1.0, 0
     for a in range(y.size):
         if upper[a] == lower[a]:

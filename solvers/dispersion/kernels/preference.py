@@ -14,7 +14,7 @@ __all__ = ["preferences", "signatures"]
 
 @part
 def _nearest(row, i, most, values, near):
-    """Put the ``most`` clients of smallest ``row`` besides i into ``near`` (fewer at equal distances); how many."""
+    """Put ``most`` clients besides i whose ``row`` is at most the ``most``-th smallest into ``near``; how many."""
     n = row.size
     count = 0
     for k in range(n):

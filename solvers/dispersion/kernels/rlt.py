@@ -56,7 +56,7 @@ def largest(row, skip, heap):
 
 @part
 def one_sided(partners, is_partner, chosen, is_chosen, first, second):
-    """List the pairs of a chosen client and a partner that does not choose it in turn; return their number."""
+    """List the pairs of a chosen client and a partner that is not chosen or has others; return their number."""
     for j in range(is_chosen.size):
         is_chosen[j] = False
     for place in range(chosen.size):

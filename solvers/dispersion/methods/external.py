@@ -22,9 +22,9 @@ from solvers.feasible_set import Row
 from solvers.options import AtLeast
 from solvers.run import Run
 
-#: Share of the scale by which bounds are widened. The solvers are asked for 1e-9 in feasibility, reduced costs and
-#: integrality, in units where gains are about 1, and for no gap at all; this leaves 250 of these errors in a row, and
-#: is a quarter of what a proof may leave open.
+#: Share of the scale by which bounds are widened. The solvers are asked for 1e-9 or less in feasibility, reduced costs
+#: and integrality, in units where gains are about 1, and for no gap at all; this leaves 250 of these errors in a row,
+#: and is a quarter of what a proof may leave open.
 _TOLERANCE = 2.5e-7
 
 
@@ -123,7 +123,7 @@ def gurobi(
         ``"nonconvex"`` states the objective as it is, as the authors of FedGS do; ``"projected"`` the concave one
         on the slice, with the multipliers of our semidefinite relaxation.
     threads : int
-        Gurobi's Threads.
+        Gurobi's parameter Threads; 0 leaves it to Gurobi.
     mip_gap : float
         Gurobi's MIPGap, 0 or more. What it leaves open is missing from the proof.
 

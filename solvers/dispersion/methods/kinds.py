@@ -169,7 +169,7 @@ def solve_by_kinds(
     share : float
         Part of the remaining time to use.
     most : int, optional
-        Nodes to look at, at most.
+        As ``nodes`` of `branch_and_bound`.
     """
     inner = SubproblemRun(same, run, run.problem.rounding + same.rounding, share=share)  # type: ignore[attr-defined]
     run.details["kinds"] = same.k

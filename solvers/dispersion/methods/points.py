@@ -117,7 +117,7 @@ def search(
 
 @method(PointDispersionProblem, "greedy", kind="heuristic", constraints=True)
 def greedy(problem: PointDispersionProblem, run: Run) -> None:
-    """Add the clients of largest marginal gain, among those far out, in up to 512 batches.
+    """Add the clients of largest marginal gain, of many clients among those far out only, in up to 512 batches.
 
     Under side constraints a point of the concave relaxation is rounded instead, after some steps of Frank-Wolfe.
     """

@@ -39,7 +39,7 @@ def uniform_shift_bound(problem: DispersionProblem, run: Run, *, accuracy: float
         Relative to the objective's own scale.
     """
     n, m = problem.n, problem.size
-    # A factorisation does n³/3 multiplications, a few billion a second.
+    # A factorisation does n³/3 operations, some billions a second.
     if run.remaining < 4e-11 * n**3:
         return
     run.spend(DEFAULT_POLICY.shift_work * n**3)
