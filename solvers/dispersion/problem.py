@@ -117,7 +117,7 @@ class SelectionProblem(ConstrainedProblem):
         if unknown := [name for name in constraints if name not in names]:
             raise TypeError(
                 f"{cls.__name__}.fedgs has no argument {unknown[0]!r}{did_you_mean(unknown[0], names)} "
-                f"(its side constraints are {', '.join(names)})"
+                f"(beside its parameters it takes {', '.join(names)})"
             )
         v = frozen_array(counts, "counts")
         if v.shape[0] != n:

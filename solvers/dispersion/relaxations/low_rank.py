@@ -2,12 +2,12 @@ r"""Multipliers of the semidefinite relaxation by coordinate ascent on a low-ran
 
 See docs/mathematics/dispersion_relaxations.md, *Quadratic fixing*.
 
-With :math:`z = 2s - 1` and :math:`z_0 = 1` the relaxation is :math:`\max \langle C, V V^\top \rangle` over unit rows
-of V, about :math:`\sqrt{2n}` columns, and :math:`1^\top s = m`. The best row beside all others is the direction
-of :math:`g_i = \sum_{j \ne i} C_{ij} v_j`, and :math:`|g_i|` is its multiplier where no row moves any more (the mixing
-method of Wang, Chang and Kolter, 2017). The slice is an augmented Lagrangian: a penalty of moderate weight, and a price
-of :math:`1^\top s` that sweeps change by what is missing. With the penalty alone the rows settle where the sum is off,
-and its multipliers fix little.
+With :math:`z = 2s - 1` and :math:`z_0 = 1` the relaxation is :math:`\max \langle C, V V^\top \rangle` over unit rows of
+V, of :math:`\lfloor \sqrt{2n} \rfloor + 2` columns, and :math:`1^\top s = m`. The best row beside all others is the
+direction of :math:`g_i = \sum_{j \ne i} C_{ij} v_j`, and :math:`|g_i|` is its multiplier where no row moves any more
+(the mixing method of Wang, Chang and Kolter, 2017). The slice is an augmented Lagrangian: a penalty of moderate weight,
+and a price of :math:`1^\top s` that sweeps change by what is missing. With the penalty alone the rows settle where the
+sum is off, and its multipliers fix little.
 
 Products :math:`s_i s_j \ge 0` have multipliers S, which are added to Q. After each sweep a step moves them against the
 products as they are, from 0 on: the multipliers of the doubly nonnegative relaxation for a sweep and one product of
