@@ -718,12 +718,14 @@ class KindDispersionProblem(SelectionProblem):
         constraints = {"names": names_of(labels)} | constraints
         d, all_kinds = np.asarray(distances, dtype=np.float64), np.asarray(kinds)
         if all_kinds.ndim != 1 or all_kinds.dtype.kind not in "iu":
-            raise InvalidProblem(f"kinds must be one integer per client; got shape {all_kinds.shape}")
+            found = f"{all_kinds.dtype} of shape {all_kinds.shape}"
+            raise InvalidProblem(f"kinds must be one integer per client; got {found}")
 
         def restricted(ids: NDArray[np.int64]) -> tuple[NDArray[Any], NDArray[np.int64]]:
             present = all_kinds[ids]
             if d.ndim != 2 or present.min() < 0 or present.max() >= min(d.shape):
-                raise InvalidProblem(f"distances of shape {d.shape} have no row and column for kind {present.max()}")
+                kind = present.min() if present.min() < 0 else present.max()
+                raise InvalidProblem(f"distances of shape {d.shape} have no row and column for kind {kind}")
             there, number = np.unique(present, return_inverse=True)
             return d[np.ix_(there, there)], number
 

@@ -144,6 +144,19 @@ def test_fedgs_leaves_out_kinds_of_whom_nobody_is_there():
     assert solve(ours).objective == pytest.approx(solve(theirs).objective, rel=3e-6)
 
 
+@pytest.mark.parametrize(
+    ("kinds", "sentence"),
+    [
+        ([0, -1, 1], r"distances of shape \(2, 2\) have no row and column for kind -1"),
+        ([0, 2, 1], r"distances of shape \(2, 2\) have no row and column for kind 2"),
+        ([0.0, 1.0, 1.0], r"kinds must be one integer per client; got float64 of shape \(3,\)"),
+    ],
+)
+def test_fedgs_says_which_kind_is_none(kinds, sentence):
+    with pytest.raises(InvalidProblem, match=sentence):
+        KindDispersionProblem.fedgs(1 - np.eye(2), kinds, np.zeros(3), np.ones(3), 2, 1.0)
+
+
 def test_compiling_in_the_small_problem_stops_the_clock_of_the_whole(monkeypatch):
     problem = KindDispersionProblem(1 - np.eye(3), kinds=np.arange(30) % 3, costs=np.arange(30.0), size=5)
     run, found = Run(problem, "tabu", 3600.0, 0), []
