@@ -313,7 +313,7 @@ def _without_selection(problem: DispersionProblem, expired: Callable[[], bool]) 
 
 
 def _within(problem: DispersionProblem, solution: Solution) -> float:
-    """The bound, or the objective with half of what counts as optimal where the bound is nearer than rounding."""
+    """The bound, or the objective and half of what counts as optimal, whichever is larger."""
     if solution.objective is None:
         return float(solution.bound)  # type: ignore[arg-type]
     enough = problem.tolerance_at(solution.objective, 0.5 * OPTIMALITY_GAP)

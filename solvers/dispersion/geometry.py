@@ -164,7 +164,8 @@ class PointGeometry(Geometry):
         One row per axis, as the kernels read it.
     """
 
-    #: Clients between whom weight is moved at a time; their distances are stored (18 MB).
+    #: Clients between which weight is moved at a time, more where many are fractional; their distances are stored (18
+    #: MB).
     at_once = 1_500
 
     def __init__(self, coordinates: Reals) -> None:

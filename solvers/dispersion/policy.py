@@ -34,8 +34,8 @@ class Policy:
     few_clients_of_kinds: int = 60
     #: Clients to a type, on average, from which on counting beats telling them apart. Not swept.
     clients_per_kind: int = 3
-    #: Different points that are worth counting, at most, and the least size of the sample that is looked at first. Not
-    #: swept.
+    #: Different points that are worth counting, at most, and points of the sample of many that is looked at first, up
+    #: to twice as many. Not swept.
     most_kinds: int = 300
     kinds_sample: int = 1_000
     #: Share of the time for the tree over counts, which proves what it can prove at once, and its nodes at most. Not

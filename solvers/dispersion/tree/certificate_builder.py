@@ -131,7 +131,7 @@ class CertificateBuilder:
         nodes : sequence of Nodes
             Batches in the order in which the nodes are numbered; form -1 for those without multipliers.
         searched : bool
-            Whether anybody may have been fixed by dominance.
+            Whether a client may have been fixed by dominance.
         prices : (nodes, rows) ndarray of int, optional
             Prices of the rows of side constraints at each node.
         """
