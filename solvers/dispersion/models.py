@@ -536,7 +536,7 @@ def read_lp(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     -------
     QuadraticProblem
         Rows of several variables beside those of the cardinality are quotas, where their coefficients are equal, or
-        budgets; rows of one variable include or exclude a client.
+        budgets; rows that fix one variable include or exclude a client.
 
     Raises
     ------
@@ -606,8 +606,8 @@ def read_cqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     Returns
     -------
     QuadraticProblem
-        Linear constraints of several variables beside those of the cardinality are quotas or budgets; those of one
-        variable include or exclude a client.
+        Linear constraints of several variables beside those of the cardinality are quotas or budgets; those that fix
+        one variable include or exclude a client.
 
     Raises
     ------

@@ -153,7 +153,7 @@ def one_thread(
 def single_threaded_blas(problem: SelectionProblem, largest: int = _SMALL) -> Any:
     """Return a context in which BLAS uses one thread, unless the problem has more clients than ``largest``.
 
-    Semidefinite relaxations factorise matrices of n rows thousands of times. Up to a few hundred rows a second BLAS
+    Semidefinite relaxations factorise matrices of n rows many times. Up to a few hundred rows a second BLAS
     thread brings nothing; on a machine that is busy otherwise, threads that wait for each other cost far more than the
     work. One thread also makes the bits independent of the number of cores.
     """

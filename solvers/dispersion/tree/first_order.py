@@ -85,7 +85,7 @@ class Subproblem:
     form : SliceForm
         The objective over the free clients, made concave on the slice by this subproblem's multipliers.
     order : Dominance
-        Pairs of free clients of which one is always as good.
+        Pairs of free clients of which the first is always at least as good.
     x : (k,) ndarray
         A point of the slice at which to take the first tangent. Under constraints, their rows' multipliers behind it.
     pairs : (p, 2) ndarray of int

@@ -48,7 +48,7 @@ class TreePortfolio:
     threads : int
         Threads for DNN nodes.
     group : (g, n) ndarray of int, optional
-        Symmetries of the problem; only the DNN tree uses them, and it gets all of the time that allows a DNN bound.
+        Symmetries of the problem; only the DNN tree uses them, and it gets all of the time where that allows a bound.
     is_shift_bounded : bool
         Whether the uniform-shift bound has been computed, so that relaxing the root first is not needed to get a bound.
     known : CoreMultipliers, optional
