@@ -182,7 +182,7 @@ class Memetic:
         self._initial_left, self._rejected, self._known = population - 1, 0, run.objective
 
     def advance(self, moves: int) -> int:
-        """Make at most ``moves`` swaps, no more than take some 10 ms; return how many (0: nothing to choose)."""
+        """Make at most ``moves`` swaps, some 10 ms of them or 50 in a call; return how many (0: nothing to choose)."""
         done = self.tabu.advance(min(moves, self.left))
         self.left -= done
         if done and self.left <= 0:
@@ -239,7 +239,7 @@ class HybridSearch:
         self._known, self._idle = run.objective, 0
 
     def advance(self, moves: int) -> int:
-        """Make at most ``moves`` swaps, no more than take some 10 ms; return how many (0: nothing to choose)."""
+        """Make at most ``moves`` swaps, some 10 ms of them or 50 in a call; return how many (0: nothing to choose)."""
         done = self.search.advance(moves)
         self._idle = self._idle + done if self.run.objective == self._known else 0
         self._known = self.run.objective

@@ -110,7 +110,7 @@ class Search:
         self.price = np.array([1.0, 0.0])
 
     def advance(self, moves: int) -> int:
-        """Make at most ``moves`` swaps, no more than take some 10 ms; return how many (0: nothing to choose)."""
+        """Make at most ``moves`` swaps, some 10 ms of them or 50 in a call; return how many (0: nothing to choose)."""
         problem = self.problem
         if problem.feasible.is_single:
             return 0
