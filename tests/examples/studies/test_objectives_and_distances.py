@@ -175,7 +175,7 @@ def test_the_plans_have_the_amendments_cells():
         "runs": (8 * 2 * 4, 0),
         "labels": (0, 2 * 6 * 10),
         "synthetic": (2 * 4, 2 * 10),
-        "many": (8 * 4, 4 * 10),
+        "many": (4 * 4, 4 * 5),
         "distances": (4 * 15, 0),
     }
     for name, (runs, errors) in cells.items():
