@@ -466,7 +466,7 @@ def secure_product(
       product of 0 of label distributions says that the label sets are disjoint.
     * One exact product may be enough. Counts are few: of all 1 307 504 ways to spread 15 samples over 10
       labels, a single exact cosine with one known vector fits one, the client's own. Who knows one
-      client's vector and the number of samples of another recovers that one's counts. Rounding
+      client's vector and the number of samples of another may recover that one's counts. Rounding
       (``fraction_bits``) and ``noise`` leave more that fit; `secure_similarity` has what they cost.
     * Lengths, names and who runs with whom are in the clear. There is no transport here: encrypting and
       authenticating the messages is the deployment's business.

@@ -97,7 +97,7 @@ def check_facts(where: str, table: Any, facts: Mapping[str, Any]) -> None:
 
 
 def without_controls(text: str) -> str:
-    """Return a text that moves no cursor, changes no colour and turns no line around where it is shown."""
+    """Return a text without what moves a cursor (but tabs and line ends), changes a colour or turns a line around."""
     return _HALVES.sub("\N{REPLACEMENT CHARACTER}", _CONTROLS.sub("", text))
 
 
@@ -277,7 +277,7 @@ def read_arrays(source: PathLike | bytes, most: int | None = None) -> dict[str, 
 
 
 def read_matrix(path: PathLike) -> NDArray[Any]:
-    """Read an array: a NumPy ``.npy`` file, or text with commas (lines with ``#`` are comments; two dimensions).
+    """Read an array: a NumPy ``.npy`` file, or text with commas (from a ``#`` on a line is a comment; two dimensions).
 
     Raises
     ------

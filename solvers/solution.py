@@ -160,7 +160,8 @@ class Solution:
     method : str
         Registered name of the method.
     x : ndarray or None
-        The decision (0/1 vector, allocation, probabilities or weights); ``None`` if no feasible point was found.
+        The decision (0/1 vector or table, allocation, probabilities, weights or a number, as the problem decides);
+        ``None`` if no feasible point was found.
     objective : float or None
         ``problem.objective(x)``.
     bound : float or None

@@ -126,7 +126,8 @@ def solve(
         selections, at most ``pool`` of them, or 1 000 where that is left out.
     diverse : int, optional
         Clients of each selection of the pool that are not in a better one of it, at least: the best selection, then
-        the best of those that differ so far from it, and so on. It needs ``pool`` or ``within``.
+        the best of those that differ so far from it, and so on. It needs ``pool`` or ``within``, and a problem that
+        selects a stated number of clients.
     veto : callable, optional
         ``veto(selected)`` returns True for ids of a selection that is refused. It must answer the same each time.
         `Solution.vetoed` has the refused selections that are as good as the pool's last one.

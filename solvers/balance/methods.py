@@ -344,6 +344,9 @@ def brute_force(problem: BalanceProblem, run: Run) -> None:
     InvalidProblem
         When there are more than 20 million.
     """
+    if isinstance(run.pool, DiverseIncumbents):
+        solve_diverse(problem, run, run.pool, run.method)
+        return
     run.nodes, best = 0, math.inf
     for clients in problem.selection_blocks(max(1, 500_000 // (problem.size * problem.classes))):
         sums, totals = problem.deviations[clients].sum(axis=1), problem.samples[clients].sum(axis=1)

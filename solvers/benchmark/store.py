@@ -66,7 +66,7 @@ class Store:
 
     @contextmanager
     def writing(self) -> Iterator[Any]:
-        """Yield ``write(cell, facts)``, which puts a row on the disk before it returns."""
+        """Yield ``write(cell, facts)``, which has written a row to the file when it returns."""
         with (self.folder / ROWS).open("a", encoding="utf-8") as lines:
 
             def write(cell: Cell, facts: Mapping[str, Any]) -> None:

@@ -99,6 +99,8 @@ def suite(name: str, tier: str | None = None, data: str | Path | None = None) ->
     BenchmarkError
         When there is no such suite or tier, the suite takes no tier or no ``data``, or nothing is left; when ``data``
         is no folder, has none of the files, or a file in it states another problem than the one of its name.
+    InvalidProblem
+        When one of these files cannot be read.
     """
     if name not in SUITES:
         raise BenchmarkError(f"there is no suite {name!r}{did_you_mean(name, SUITES)} (known: {', '.join(SUITES)})")

@@ -191,7 +191,7 @@ class Tree:
             run.tighten(max(bound, run.objective), self.problem.rounding)
 
     def _different(self) -> NDArray[np.int64]:
-        """Return one of the candidates that are alike everywhere, where enough are left.
+        """Return one of the candidates that are alike everywhere, where that leaves more than ``size``.
 
         All are returned under side constraints, where a pool is wanted, or where costs differ. Constraints may tell
         equal columns apart, or ask for several of them; a pool counts them one by one.

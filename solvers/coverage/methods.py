@@ -294,6 +294,9 @@ def brute_force(problem: CoverageProblem, run: Run) -> None:
     InvalidProblem
         When there are more than 20 million.
     """
+    if isinstance(run.pool, DiverseIncumbents):
+        solve_diverse(problem, run, run.pool, run.method)
+        return
     similarity, best = problem.similarity.astype(np.float64), -math.inf
     at_once = max(1, 4 * _BLOCK // (similarity.shape[0] * problem.size))
     run.nodes = 0

@@ -137,13 +137,17 @@ def fedcs(problem: DeadlineProblem, run: Run, *, strict: bool = False) -> None:
 _WIDTHS = (200, 20_000, 4_000_000)
 
 
-def _find_pool(problem: DeadlineProblem, run: Run) -> None:
-    """Enumerate all selections that may be members of the run's pool; no pair of time and value dominates another."""
-    assert run.pool is not None
+def _refuse_diverse(run: Run) -> None:
     if isinstance(run.pool, DiverseIncumbents):
         raise InvalidOption(
             "diverse is for problems that select a stated number of clients; a deadline problem does not"
         )
+
+
+def _find_pool(problem: DeadlineProblem, run: Run) -> None:
+    """Enumerate all selections that may be members of the run's pool; no pair of time and value dominates another."""
+    assert run.pool is not None
+    _refuse_diverse(run)
     chain = Chain.of(problem, "down")
     if not chain.is_exact:
         raise InvalidOption("pools need times of at most 62 bits in a common unit (use 'brute-force')")
@@ -269,8 +273,8 @@ def _needs_whole_numbers(problem: DeadlineProblem) -> str | None:
 def dynamic_programme(problem: DeadlineProblem, run: Run) -> None:
     """Tabulate the most value for each time, or the least time for each value: pseudo-polynomial (Lawler, Moore 1969).
 
-    Over times where these are multiples of a unit that is not too small, over values where these are whole; the
-    smaller table is taken. It needs one bit for each client and unit.
+    Over times, or over values where these are whole: the smaller table is taken. It needs one bit for each client and
+    unit, of which 4 000 000 000 are accepted. Times must take at most 62 bits in a common unit.
     """
     over, columns = _table(problem)
     chain = Chain.of(problem)
@@ -434,6 +438,7 @@ def brute_force(problem: DeadlineProblem, run: Run) -> None:
     InvalidProblem
         When more than 20 clients meet the deadline alone.
     """
+    _refuse_diverse(run)
     ready, upload, deadline, _ = problem.whole
     if len(problem.sequence) > _LARGEST_ENUMERATION:
         raise InvalidProblem(

@@ -11,11 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.backends import cut_short, run_cp_sat, solver_for
-from solvers.errors import InvalidProblem, SolversError
+from solvers.errors import InvalidOption, InvalidProblem, SolversError
 from solvers.registry import method
 from solvers.run import Run
 from solvers.search import BestFirstQueue, NodeOutcome, add_outcomes
-from solvers.search.pool import conclude_pool, offer_best
+from solvers.search.pool import DiverseIncumbents, conclude_pool, offer_best
 from solvers.weighting.problem import ExclusionProblem
 
 
@@ -135,6 +135,10 @@ def brute_force(problem: ExclusionProblem, run: Run) -> None:
     InvalidProblem
         When there are more than 28 clients.
     """
+    if isinstance(run.pool, DiverseIncumbents):
+        raise InvalidOption(
+            "diverse is for problems that select a stated number of clients; an exclusion problem does not"
+        )
     n = problem.n
     if n > LARGEST_ENUMERATION:
         raise InvalidProblem(

@@ -93,7 +93,7 @@ def test_pools_are_those_of_enumeration(family, seeds, asserted):
         every = every_decision(problem, veto)
         wanted = pool_of(problem, every, most, within, diverse)
         asked = {"pool": most, "within": within, "diverse": diverse or None, "veto": veto}
-        able = [each.name for each in methods(problem) if each.pool and not (diverse and each.name == "brute-force")]
+        able = [each.name for each in methods(problem) if each.pool]
         assert able
         for method in able:
             found = solve(problem, method, **asked)
@@ -135,8 +135,11 @@ def test_what_keeps_no_pool_says_so():
     rng = np.random.default_rng(0)
     with pytest.raises(InvalidOption, match="equally many samples"):
         solve(BalanceProblem(rng.integers(1, 9, (8, 3)), 3), pool=3)
-    with pytest.raises(InvalidOption, match="diverse is for problems"):
-        solve(DeadlineProblem(rng.random(5), rng.random(5), 2.0), pool=3, diverse=1)
+    for method in ("auto", "brute-force"):
+        with pytest.raises(InvalidOption, match="diverse is for problems"):
+            solve(DeadlineProblem(rng.random(5), rng.random(5), 2.0), method, pool=3, diverse=1)
+    with pytest.raises(InvalidOption, match="an exclusion problem does not"):
+        solve(ExclusionProblem(np.full(4, 0.25), rng.random(4)), "brute-force", pool=3, diverse=1)
     with pytest.raises(InvalidOption, match="do: 'brute-force'"):
         solve(ExclusionProblem(np.full(4, 0.25), rng.random(4), 0.5, *rng.random((2, 4))), pool=3)
     with pytest.raises(InvalidOption, match="that do: none"):
