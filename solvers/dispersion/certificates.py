@@ -14,6 +14,7 @@ from solvers.certificate_writers import certificate_writer
 from solvers.certificates import Certificate, problem_digest
 from solvers.certificates.exact.dispersion import FREE, ONE
 from solvers.certificates.schema import POINT
+from solvers.dispersion.kernels import seconds_loading
 from solvers.dispersion.methods.constrained_points import solve_by_prices
 from solvers.dispersion.methods.fixing import Fixing, Terms, close_rest, fix_by_counts, fix_by_products, fix_clients
 from solvers.dispersion.methods.points import relaxed as climbed
@@ -74,10 +75,13 @@ def write_certificate(
     """
     problem = solution.problem
     assert isinstance(problem, DispersionProblem)
-    begun = time.perf_counter()
+    begun, loading = time.perf_counter(), seconds_loading()
+
+    def elapsed() -> float:
+        return time.perf_counter() - begun - (seconds_loading() - loading)
 
     def expired(share: float = DEFAULT_POLICY.certificate_time_share) -> bool:
-        return time.perf_counter() - begun > share * time_limit
+        return elapsed() > share * time_limit
 
     if solution.pool or solution.vetoed:
         return _of_pool(problem, solution, expired, math.inf if math.isfinite(time_limit) else most_work)
@@ -100,9 +104,9 @@ def write_certificate(
                 if tree.tree():
                     return tree.certificate(claim)
         tree = CertificateTree(problem, solution.bound, lambda: expired(DEFAULT_POLICY.leaf_time_share))
-        left = DEFAULT_POLICY.leaf_time_share * time_limit - (time.perf_counter() - begun)
+        left = DEFAULT_POLICY.leaf_time_share * time_limit - elapsed()
         _fix(tree, solution, left / 2)
-        left = DEFAULT_POLICY.leaf_time_share * time_limit - (time.perf_counter() - begun)
+        left = DEFAULT_POLICY.leaf_time_share * time_limit - elapsed()
         return tree.certificate(tree.root(left))
 
 

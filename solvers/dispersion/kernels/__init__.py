@@ -13,7 +13,10 @@ from solvers.dispersion.kernels.loader import (
     preload,
     register,
     registered,
+    seconds_loading,
     warm_up,
 )
 
-__all__ = ["Clock", "cache_folder", "is_loaded", "load", "preload", "register", "registered", "warm_up"]
+__all__ = [
+    "Clock", "cache_folder", "is_loaded", "load", "preload", "register", "registered", "seconds_loading", "warm_up",
+]  # fmt: skip

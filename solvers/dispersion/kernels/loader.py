@@ -33,7 +33,9 @@ from solvers.dispersion.kernels.compiler import compile_kernel
 from solvers.notices import notice
 from solvers.threads import leave_behind
 
-__all__ = ["Clock", "cache_folder", "is_loaded", "load", "preload", "register", "registered", "warm_up"]
+__all__ = [
+    "Clock", "cache_folder", "is_loaded", "load", "preload", "register", "registered", "seconds_loading", "warm_up",
+]  # fmt: skip
 
 _log = logging.getLogger("solvers")
 
@@ -63,6 +65,7 @@ _lock = threading.RLock()
 _loaded: dict[tuple[str, str], SimpleNamespace] = {}
 _announced: set[str] = set()  # kernels of which it was said that they are being compiled
 _steps = 0  # of Python, so far
+_waited = 0.0  # seconds of loading and compiling, so far
 _one_at_a_time = threading.Lock()  # compiles, as numba does
 _pending: dict[tuple[str, str], tuple[Future[SimpleNamespace], threading.Thread]] = {}  # what is compiled in threads
 
@@ -128,7 +131,7 @@ def load(name: str, run: Clock | None = None, *, precision: str = "float64", ste
     steps : float, optional
         Steps that Python would make for what is to be done now; None where that is too many in any case.
     """
-    global _steps
+    global _steps, _waited
     key = (name, precision)
     if key in _loaded:
         return _loaded[key]
@@ -142,11 +145,17 @@ def load(name: str, run: Clock | None = None, *, precision: str = "float64", ste
             began = time.perf_counter()
             _loaded[key] = _obtained(name, precision)
             seconds = time.perf_counter() - began
+            _waited += seconds
     if run is not None and seconds > _NOTEWORTHY:
         run.note(
             f"the kernel {name} took {seconds:.1f} s to load or compile, which do not count against the time limit"
         )
     return _loaded[key]
+
+
+def seconds_loading() -> float:
+    """Return how long this process has waited for kernels, for clocks that are not a run's."""
+    return _waited
 
 
 def is_loaded(name: str, precision: str = "float64") -> bool:

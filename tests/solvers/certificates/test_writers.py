@@ -6,6 +6,7 @@ import copy
 import itertools
 import math
 import pickle
+import time
 from fractions import Fraction
 
 import numpy as np
@@ -17,6 +18,7 @@ from solvers.certificates import CertificateError, check
 from solvers.certificates.exact.attainable import attainable
 from solvers.dispersion import DispersionProblem, KindDispersionProblem
 from solvers.dispersion.certificates import write_certificate
+from solvers.dispersion.kernels import loader
 from solvers.dispersion.policy import DEFAULT_POLICY
 from solvers.dispersion.tree.certificate import CertificateTree
 
@@ -148,6 +150,25 @@ def test_a_tree_without_a_time_limit_is_given_up_after_counted_work():
     given_up = CertificateTree(problem, best, lambda: False, most_work=2 * 30**3)
     assert not given_up.tree()
     assert given_up.work <= 5 * 30**3
+
+
+def test_a_certificates_time_stands_still_while_kernels_are_compiled(monkeypatch):
+    distances = np.triu(np.random.default_rng(0).random((30, 30)), 1)
+    problem = DispersionProblem(distances + distances.T, size=6)
+    solution = solve(problem, "branch-and-bound")
+    expected = write_certificate(solution, math.inf, relaxed=False)
+    loaded, now, later = dict(loader._loaded), time.perf_counter, [0.0]
+
+    def slowly(name, precision):
+        later[0] += 1e6
+        return loaded[name, precision]
+
+    monkeypatch.setattr(loader, "_loaded", {})
+    monkeypatch.setattr(loader, "_waited", 0.0)
+    monkeypatch.setattr(loader, "_obtained", slowly)
+    monkeypatch.setattr(time, "perf_counter", lambda: now() + later[0])
+    assert write_certificate(solution, 1e5, relaxed=False).bound == expected.bound
+    assert later[0] > 0
 
 
 def test_only_a_time_limit_lifts_the_limit_on_counted_work(monkeypatch):
