@@ -175,7 +175,7 @@ def draw(
     graph
         From `dependency_graph`. Edges are read from ``similarity``.
     selected
-        Nodes to mark. The others are paled.
+        Nodes to mark. Where there are any, the others are paled.
     labels
         Label mix of each client in node order, shape (N, C), counts or shares. Default: each node's
         ``labels`` attribute; without either, all clients have one colour.

@@ -178,7 +178,7 @@ def frontier(
     InvalidProblem
         When it is no `ConstrainedProblem`, has no second term, or not the named one.
     InvalidOption
-        When ``points``, the time limit, or an option is not accepted, or the method keeps no pool.
+        When ``points``, the time limit, or an option is not accepted, or the method keeps no pool of the problem.
     UnknownMethod, MissingBackend, InvalidAnswer
         As `solvers.solve` raises them.
 

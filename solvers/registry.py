@@ -117,7 +117,7 @@ class Method:
     function : callable
         ``function(problem, run, **options)``.
     requires : tuple of str
-        Import names of the packages it needs beside the light core.
+        Import names of the packages that it needs and that may be missing.
     install : str
         The argument of ``pip install`` that brings them.
     summary : str
@@ -238,7 +238,7 @@ def method(
     kind : {"exact", "relaxation", "heuristic"}
         What the method promises.
     requires : str or tuple of str
-        Import names of packages beside the light core.
+        Import names of packages that it needs and that may be missing.
     install : str
         The argument of ``pip install`` that brings them; defaults to their names.
     accepts : callable, optional

@@ -306,7 +306,7 @@ class Run:
         return proves(self.asked, self.value, self.value_bound)
 
     def offer(self, x: ArrayLike) -> float:
-        """Offer a feasible decision; the run keeps it if it is the best so far.
+        """Offer a feasible decision; the run keeps it if it is the best so far and no veto refuses it.
 
         Parameters
         ----------

@@ -33,7 +33,7 @@ from solvers.problem import Problem
 class SubsetProblem(Problem):
     """Base class of the problems that select ``size`` of ``n`` clients, numbered from 0.
 
-    A subclass that selects as many as it likes has a `violation` of its own.
+    A subclass that selects as many as it likes has a `violation` of its own, one whose clients have ids a `selected`.
     """
 
     size: int

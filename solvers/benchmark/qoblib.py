@@ -49,7 +49,7 @@ def submission(
     Returns
     -------
     pandas.DataFrame
-        `COLUMNS`. Times are means over the seeds, in seconds.
+        `COLUMNS`. Times are means in seconds, over the seeds whose run gave a sound answer.
 
     References
     ----------
