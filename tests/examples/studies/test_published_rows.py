@@ -239,6 +239,43 @@ def test_fedgs_text():
         assert interval(apart) == pytest.approx((row["difference"], row["+-"]), rel=DIGITS)
 
 
+def test_e3cs():
+    """E3CS beside its paper: means and deviations over seeds, orders, and what an exact draw changes by seed."""
+    rows = read("e3cs_results")
+    chosen, trained = (rows[rows["part"] == part] for part in ("selection", "training"))
+    same(e3cs.count_table(chosen), "e3cs_counts.csv", draw="")
+    same(e3cs.fairness(chosen), "e3cs_fairness.csv", why="")
+    same(e3cs.orders(trained, "digits", e3cs.TASKS["digits"].rounds), "e3cs_orders.csv")
+    both, seen = read_table("e3cs_beside_paper").fillna(""), 0
+    of_title = {"Fig. 4": "success ratio", "Success ratio minus": "success beyond the promised"}
+    for start, measure in of_title.items():
+        for row in both[both["table"].str.startswith(start)].to_dict("records"):
+            part = chosen[(chosen["scheme"] == row["scheme"]) & (chosen["draw"] == row["draw"])]
+            values = part[part["measure"] == measure]["value"]
+            assert len(values) == row["seeds"]
+            assert (values.mean(), values.std()) == pytest.approx((row["ours"], row["deviation"]), rel=DIGITS, abs=1e-9)
+            seen += 1
+    assert seen == 27
+    accuracy = trained[trained["measure"] == "final accuracy"]
+    key = ["update", "partition", "scheme", "draw"]
+    random = accuracy[accuracy["scheme"] == "Random"].set_index(["update", "partition", "seed"])["value"]
+    of_cell = dict(list(accuracy.groupby(key)))
+    lines = both[both["measure"] == "accuracy above Random's"].to_dict("records")
+    for row in lines:
+        own = of_cell[tuple(row[name] for name in key)].set_index("seed")["value"]
+        above = own - random.loc[row["update"], row["partition"]]
+        assert len(above) == row["seeds"] == 3
+        assert above.mean() == pytest.approx(row["ours"], rel=DIGITS, abs=1e-9)
+    assert len(lines) == 32
+    for row in read_table("e3cs_exact_draws").to_dict("records"):
+        cell = trained[(trained["partition"] == row["partition"]) & (trained["scheme"] == row["scheme"])]
+        cell = cell[cell["update"] == "A"]
+        for measure in ("final accuracy", "success ratio", "rounds to 65 %"):
+            values = cell[cell["measure"] == measure].pivot(index="seed", columns="draw", values="value")
+            found = interval(values["madow"] - values["successive"])
+            assert tuple(map(float, row[measure].split(" ± "))) == pytest.approx(found, abs=6e-4)
+
+
 def test_fedau():
     """FedAU's leads at tuned and at equal rates, paired by seed."""
     rows, table = read_table("fedau_results"), read_table("fedau_leads").set_index(["pattern", "method"])
@@ -254,6 +291,18 @@ def test_fedau():
         accuracy = at.pivot(index="seed", columns="method", values="accuracy")
         lead = accuracy["FedAU, K = 50"] - accuracy[row["method"]]
         assert interval(lead) == pytest.approx((row["lead"], row["+-"]), rel=DIGITS)
+
+
+def test_fedau_weights():
+    """Weight errors, means over seeds."""
+    rows, table = read("fedau_weights_rows"), read_table("fedau_weights")
+    assert sorted(rows["seed"].unique()) == [1, 2, 3, 4, 5]
+    error = rows.set_index(["T", "K", "pattern", "seed"])["error"]
+    for row in table.to_dict("records"):
+        for pattern in fedau.PATTERNS:
+            own = error.loc[row["T"], row["K"], pattern]
+            assert len(own) == 5
+            assert own.mean() == pytest.approx(row[pattern], rel=DIGITS)
 
 
 def test_errors_of_one_round():
