@@ -1,4 +1,4 @@
-"""The errors that ``fedselect`` raises on purpose."""
+"""The errors of ``fedselect``'s own."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ class ConfigError(FedselectError, ValueError):
 
 
 class DataError(FedselectError, ValueError):
-    """A data set or a file of distances or traces cannot be used as it is."""
+    """Data, or a file of distances, points, devices or traces, cannot be used as they are."""
 
 
 class MissingExtraError(FedselectError, ImportError):
@@ -54,6 +54,7 @@ def missing_extra(module: str, sentence: str, error: BaseException) -> MissingEx
     return MissingExtraError(f"{module} is installed, and cannot be loaded{hint} ({reason})")
 
 
-#: Whatever the three packages raise on purpose; ``except TOOLKIT_ERRORS`` is all that a program around them needs.
-#: They have no class in common, as `solvers` and `graphs` know neither each other nor this package.
+#: The base classes of the three packages' own errors, for ``except TOOLKIT_ERRORS``. An argument of the wrong type may
+#: raise a built-in error instead. They have no class in common, as `solvers` and `graphs` know neither each other nor
+#: this package.
 TOOLKIT_ERRORS: tuple[type[Exception], ...] = (FedselectError, SolversError, GraphError)

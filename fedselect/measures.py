@@ -222,8 +222,7 @@ def least_count_variance(records: Sequence[Mapping[str, Any]], n_clients: int) -
     """Least variance of the counts that any schedule reaches that selects as many clients in each round, divisor N - 1.
 
     In hindsight: the schedule knows all of the run's availability (`solvers.schedule.ScheduleProblem`). For more than a
-    million rounds times clients it is a lower bound of that, of counts that add up; for more than fifty million, or a
-    single client, NaN.
+    million rounds times clients it is a lower bound of that; for more than fifty million, or a single client, NaN.
     """
     sizes = np.array([len(record["selected"]) for record in records])
     if len(records) * n_clients > 50 * _LARGEST_SCHEDULE or n_clients < 2:
@@ -505,7 +504,8 @@ _BUILT_IN = (
     _round("available", "Clients that were available.", lambda record: len(record["available"])),
     _round("selected", "Clients that were selected.", lambda record: len(record["selected"])),
     _round("returned", "Clients whose update arrived and could be used.", lambda record: len(record["returned"])),
-    _round("failed", "Clients whose update could not be used.", lambda record: len(record["failed"])),
+    _round("failed", "Clients that reported an error, or whose update could not be used.",
+           lambda record: len(record["failed"])),
     _round("objective", "Objective of the decision.", _solved("objective")),
     _round("bound", "Bound on the objective of every decision.", _solved("bound")),
     _round("gap", "|bound - objective| of the decision over its |objective|.", _solved("gap")),
@@ -548,31 +548,32 @@ _BUILT_IN = (
     _run("returned", "updates", "Updates that arrived and could be used.", lambda run: int(run.history.returns.sum())),
     _run("success_ratio", "success ratio", "Share of the selections whose update arrived.",
          lambda run: float(success_ratio(run.history)[-1]), better="more", **_COURSE),
-    _run("failed", "failed", "Updates that could not be used.", lambda run: int(run.table["failed"].sum())),
+    _run("failed", "failed", "Selections that ended in an error, or in an update that could not be used.",
+         lambda run: int(run.table["failed"].sum())),
     _run("final_validation_loss", "validation loss",
          "Mean loss of the final model on the samples that clients hold out of training (validation_fraction): what to "
          "choose settings by, as the test loss of the best of many is too good.", _validation_loss,
          better="less", tables=_EVERYWHERE, spread=True, needs="validation"),
-    _run("best_validation_loss", "best validation loss", "Least validation loss of all rounds.",
+    _run("best_validation_loss", "best validation loss", "Least validation loss of the evaluated rounds.",
          lambda run: float(_validation_curve(run)[_VALIDATION].min()), better="less", needs="validation", **_COURSE),
     _run("loss_at_best_validation", "test loss there",
          "Test loss after the round of the least validation loss: what a run has that stops where validation says so.",
          _loss_at_best_validation, better="less", needs="validation", **_COURSE),
     _run("weight_sum", "sum of weights",
          "Mean over rounds of the sum of the weights that were applied to the updates. A rule whose weights sum to 0.2 "
-         "takes a fifth of the step of one whose weights sum to 1: their losses differ for that alone.",
+         "takes a fifth of the step of one whose weights sum to 1: their losses may differ for that alone.",
          lambda run: mean_weight_sum(run.records), "{:.2f}", tables=("results",)),
     _run("importance_distance", "distance to target importance",
          "Total variation distance, from 0 to 1, of the clients' shares of all applied weights from their importance "
          "in the objective (their samples, or 1/N).",
          lambda run: total_variation(run.importance, realised_importance(run.history)), better="less", **_COURSE),
-    _run("best_loss", "best loss", "Least test loss of all rounds.", _curve("loss", "min"), better="less"),
-    _run("best_accuracy", "best accuracy", "Largest test accuracy of all rounds.", _curve("accuracy", "max"),
+    _run("best_loss", "best loss", "Least test loss of the evaluated rounds.", _curve("loss", "min"), better="less"),
+    _run("best_accuracy", "best accuracy", "Largest test accuracy of the evaluated rounds.", _curve("accuracy", "max"),
          better="more", **_COURSE),
     _run("mean_accuracy", "mean accuracy", "Mean test accuracy of the evaluated rounds.",
          _curve("accuracy", "mean"), better="more", **_COURSE),
     _run("late_accuracy_deviation", "late deviation",
-         "Standard deviation of the test accuracy over the second half of the rounds: how unsteady it stays.",
+         "Standard deviation of the test accuracy over the later half of the evaluated rounds: how unsteady it stays.",
          _curve("accuracy", late_deviation), "{:.4f}", better="less", **_COURSE),
     _run("mean_gap", "mean gap",
          "|bound - objective| of a decision: how far it may be from the best, relative to the run's mean |objective|.",
@@ -850,5 +851,5 @@ def proof_cost(records: Sequence[Mapping[str, Any]], options: Mapping[str, Any])
     if any("proof_seconds" in each.get("details", {}) for each in open_):
         return f"{line}; selector.time_limit=5 would spend up to 5 s on each, selector.method=local-search none"
     if "time_limit" in options:
-        return f"{line}; without selector.time_limit they stay within a tenth of the run"
+        return f"{line}; a shorter one spends less, and without selector.time_limit fedgs rations the work of proofs"
     return f"{line}; a shorter time limit, or a heuristic as selector.method, saves that"

@@ -80,7 +80,7 @@ def check_choice(name: str, value: str, *accepted: str) -> str:
 
 
 def check_count(name: str, value: int, least: int = 1) -> int:
-    """Return ``value`` if it is an integer of at least ``least``; raise `ConfigError` otherwise."""
+    """Return ``value`` if it is an integer from ``least`` to 10^15; raise `ConfigError` otherwise."""
     if not is_whole(value) or value < least:
         words = "a positive integer" if least == 1 else f"an integer of at least {least}"
         raise ConfigError(f"{name} must be {words}; got {value!r}")

@@ -50,7 +50,7 @@ class Recipe:
 
     @cached_property
     def experiment(self) -> Experiment:
-        """The federation, and who selects; a mistake in its tables is found here."""
+        """The federation and its selector; a mistake in its tables is found here."""
         return Experiment.from_tables(self.tables)
 
     def instances(self) -> list[str]:

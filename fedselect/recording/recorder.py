@@ -172,8 +172,8 @@ def record(
 
     Everything random is a function of the experiment's seed, so the same experiment gives the same problems, to the
     bit on one machine, as long as the selector's own method does: one that runs until its time limit need not. On
-    another processor FedGS's problems have the same bits, too, as its distances do (`graphs.reproducible`); E3CS's
-    weights agree to 1e-12, and what clients had to train for to 1e-3, as PyTorch's kernels differ.
+    another processor the last bits may differ, and more so where clients had to train, as PyTorch's kernels differ.
+    FedGS's problems have the same bits there, too, as its distances do (`graphs.reproducible`), unless they train.
 
     Parameters
     ----------

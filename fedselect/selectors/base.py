@@ -456,7 +456,7 @@ def check_solving(
     UnknownMethod
         When no such method is registered for the problem.
     InvalidOption
-        When ``bound_by`` names a heuristic, which has no bound.
+        When ``bound_by`` names a heuristic, which promises no bound.
     ConfigError
         When the time limit is a number that is not positive.
     """
