@@ -1,6 +1,6 @@
 r"""
-CA-Fed: whom to leave out
-=========================
+CA-Fed: which to leave out
+==========================
 
 CA-Fed (Rodio et al., INFOCOM 2023) asks which clients to keep when availability is correlated in time. A client that is
 seldom there and stays away for long slows training; leaving it out biases the model. The estimate to be minimised over
@@ -9,8 +9,8 @@ the kept set :math:`S` is
 .. math:: \hat\epsilon(S) = \frac{\sum_{k \in S} \alpha_k e_k}{\alpha(S)} + (1 - \alpha(S))^2 \, \Gamma' ,
 
 with importance :math:`\alpha`, loss gaps :math:`e` and heterogeneity :math:`\Gamma'`. Availability and correlation have
-cancelled: who minimises this exactly ignores them, and only the order in which Algorithm 1 tries clients knows of
-correlation. So excluding nobody, "Unbiased", is the control that belongs beside both.
+cancelled: an exact method ignores them, and only the order in which Algorithm 1 tries clients knows of
+correlation. So excluding none, "Unbiased", is the control that belongs beside both.
 """
 
 import matplotlib.pyplot as plt
@@ -51,7 +51,7 @@ figure, axes = plt.subplots(figsize=(6, 3.5), layout="constrained")
 kept = exact.x.astype(bool)
 axes.scatter(problem.importance[kept], problem.loss_gaps[kept], label="kept")
 axes.scatter(problem.importance[~kept], problem.loss_gaps[~kept], marker="x", label="excluded")
-axes.set(xlabel="importance α", ylabel="loss gap e", title="Who is kept: exact decision")
+axes.set(xlabel="importance α", ylabel="loss gap e", title="Clients kept by the exact decision")
 axes.legend(frameon=False)
 
 # %%
@@ -59,7 +59,7 @@ axes.legend(frameon=False)
 # -------------------------
 # The paper's two clusters of clients, with two-state availability chains. The selector estimates availability,
 # correlation and losses as it goes, and decides by the problem above. Twenty rounds under one seed decide
-# nothing; over twenty splits with unequal clients, ``examples/studies/exact_vs_heuristic.py``, excluding nobody had the
+# nothing; over twenty splits with unequal clients, ``examples/studies/exact_vs_heuristic.py``, excluding none had the
 # smallest loss of the three.
 
 federation = clustered(seed=0)
@@ -75,6 +75,6 @@ for name, selector in {**rules, "unbiased": SelectAll("unbiased", rates=availabi
 plt.show()
 
 # %%
-# **What to conclude.** Algorithm 1 misses the optimum by some per cent, and the bound shows it. In training both
-# rules keep the same number of clients and learn the same: a gap in the objective need not be one in the model. Judge
-# the exclusion itself against `unbiased`, over many seeds.
+# **What to conclude.** Algorithm 1 misses this optimum by some per cent, and the bound shows it. In training both rules
+# keep as many clients on average here, and end with the same accuracy: a gap in the objective need not be one in the
+# model. Judge the exclusion itself against `unbiased`, over many seeds.

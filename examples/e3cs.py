@@ -3,12 +3,12 @@ E3CS: probabilities with a floor and a cap
 ==========================================
 
 E3CS (Huang et al., IEEE Internet of Things Journal 2022) learns which clients return, by exponential weights
-:math:`w`, and turns them into probabilities that sum to :math:`k`, leave everybody a quota :math:`\sigma` and never
+:math:`w`, and turns them into probabilities that sum to :math:`k`, leave each client a quota :math:`\sigma` and never
 exceed 1:
 
 .. math:: p_i = \sigma + (k - K\sigma) \frac{\min(w_i, c)}{\sum_j \min(w_j, c)} , \qquad p_i \le 1 .
 
-The cap :math:`c` is found by sorting, without a tolerance; a single clipping pass, a common mistake, loses mass.
+The cap :math:`c` is found by sorting, without a tolerance; a single clipping pass loses mass.
 """
 
 import matplotlib.pyplot as plt
@@ -34,7 +34,7 @@ print(f"{exact.status}: sum {p.sum():.6f}, between {p.min():.3f} and {p.max():.3
 print(f"one clipping pass allots {clipped.sum():.3f} of {problem.size} draws")
 
 # %%
-# Water in a basin: weights above the level are cut, and everybody stands on the floor.
+# Water in a basin: weights above the level are cut, and every client stands on the floor.
 
 order = np.argsort(-p)
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
@@ -57,13 +57,13 @@ print(f"successive draws:  {np.abs(successive_inclusion(p) - p).max():.3f} from 
 # %%
 # What a quota does
 # -----------------
-# Four classes of clients return 10, 30, 60 and 90 % of the time. A thousand rounds without training show who is chosen.
+# Four classes of clients return 10, 30, 60 and 90 % of the time. A thousand rounds without training show the turns.
 
-everybody = Independent(np.ones(40), 0)
+always = Independent(np.ones(40), 0)
 returning = success_classes(40)
 for quota in (0.0, 0.5):
     selector = E3CS(8, 40, quota=quota)
-    played = list(simulate(selector, everybody, returning, sizes=np.full(40, 10), rounds=1000))
+    played = list(simulate(selector, always, returning, sizes=np.full(40, 10), rounds=1000))
     turns = np.bincount(np.concatenate([done.selection.clients for done in played]), minlength=40)
     print(f"quota {quota}: turns of the four classes {turns.reshape(4, 10).sum(axis=1)} of 8000")
 
@@ -73,13 +73,13 @@ for quota in (0.0, 0.5):
 
 federation = digits(n_clients=40)
 for quota in (0.0, 0.5):
-    loop = FedAvg(federation, E3CS(8, 40, quota=quota), everybody, dropout=returning, seed=0)
+    loop = FedAvg(federation, E3CS(8, 40, quota=quota), always, dropout=returning, seed=0)
     for _ in range(20):
         done = loop.step()
     print(f"quota {quota}: accuracy {done.accuracy:.3f}")
 plt.show()
 
 # %%
-# **What to conclude.** Two published short cuts change what was computed: clipping once gives away draws, and drawing
+# **What to conclude.** Two short cuts change what was computed: clipping once gives away draws, and drawing
 # one after the other includes clients with other probabilities. The exact probabilities with Madow's draw do neither.
-# A quota gives rarely returning clients turns, and costs accuracy here, since most of these turns return nothing.
+# A quota gives rarely returning clients turns, most of which return nothing; accuracy is lower with it in this run.

@@ -27,7 +27,7 @@ H = distances(dependency_graph(similarity(federation.label_distributions)))
 # %%
 # On one problem
 # --------------
-# The bound is the exact method's. ``bound_by`` puts it beside a heuristic's decision: a gap without trusting anybody.
+# The bound is the exact method's. ``bound_by`` puts it beside a heuristic's decision: a gap that trusts no heuristic.
 
 counts = np.random.default_rng(0).integers(0, 5, 50)
 problem = DispersionProblem.fedgs(H, counts, np.ones(50, dtype=bool), size=3, alpha=1.0)
@@ -38,11 +38,11 @@ for method in ("random", "greedy", "local-search", "tabu"):
 # %%
 # In training
 # -----------
-# Three clients a round, twenty rounds, three seeds; under one seed all selectors meet the same availability. Exact
-# selection is never worse at what it is asked for, which is not the test loss. So a control, which optimises nothing,
-# belongs into the comparison. And :math:`\alpha` weighs distances against turns: under the scale ``"pairs"``, the
-# authors' code's, :math:`\alpha = 1` is worth up to 16 turns of three among fifty clients, and little is left of the
-# balance. Under ``"turns"``, the default, it is worth one, however many are selected.
+# Three clients a round, twenty rounds, three seeds; under one seed all selectors meet the same availability. In a
+# round, exact selection is never worse at what it is asked for, which is not the test loss. So a control, which
+# optimises nothing, belongs into the comparison. And :math:`\alpha` weighs distances against turns: under the scale
+# ``"pairs"``, the authors' code's, :math:`\alpha = 1` is worth up to 16 turns of three among fifty clients, and little
+# is left of the balance. Under ``"turns"``, the default, it is worth one, however many are selected.
 
 SELECTORS = {
     "exact": lambda: FedGS(3, distances=H, method="branch-and-bound", scale="pairs"),
@@ -63,6 +63,7 @@ axes.legend(frameon=False)
 plt.show()
 
 # %%
-# **What to conclude.** The gap ranks the methods for one problem: greedy misses some per cent, swaps almost nothing.
+# **What to conclude.** The gap ranks the methods for one problem: here greedy misses some per cent, swaps almost
+# nothing.
 # It does not rank what is learnt. Three seeds cannot order these curves; compare with a uniform draw, over splits,
 # before an optimum is praised or a heuristic blamed.

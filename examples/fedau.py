@@ -2,8 +2,8 @@ r"""
 FedAU: weights without knowing the rates
 ========================================
 
-If client :math:`n` takes part with probability :math:`p_n`, an unbiased update weighs it by :math:`1 / p_n`, which
-nobody knows. FedAU (Wang and Ji, ICLR 2024) weighs by the mean *interval* between participations, cut off at
+If client :math:`n` takes part with probability :math:`p_n`, an unbiased update weighs it by :math:`1 / p_n`, which is
+not known. FedAU (Wang and Ji, ICLR 2024) weighs by the mean *interval* between participations, cut off at
 :math:`K`. How long may an interval count? Theorem 3 bounds the error, up to a constant:
 
 .. math:: \min_{K \in \{1, 2, \dots\}} \; \frac{K \ln T}{T} + \frac1N \sum_n (1 - p_n)^{2K} .
@@ -36,7 +36,8 @@ print(f"Corollary 4's K = {int(corollary.x)} with {corollary.objective:.4f}, {ga
 # %%
 # The weights at work
 # -------------------
-# Two thousand rounds of participation, drawn once; the weights see who came. The error measured is the theorem's.
+# Two thousand rounds of participation, drawn once; the weights see which clients came. The error measured is the
+# theorem's.
 
 history = rng.random((2000, 50)) < rates
 weights = ParticipationWeights(50, cutoff=int(exact.x))
@@ -56,9 +57,8 @@ axes.legend(frameon=False)
 # %%
 # Twenty rounds in the loop
 # -------------------------
-# Everybody who is there trains; the selectors differ in the weights alone. FedAU begins with the weight 1 for
-# everybody, which is small where one in ten takes part: twenty rounds are too few for it to catch up, and the study
-# runs 2000.
+# All that are there train; the selectors differ in the weights alone. FedAU begins with the weight 1 for each client,
+# which is small where one in ten takes part: twenty rounds are too few for it to catch up, and the study runs 2000.
 
 federation = digits(n_clients=50, partition="dirichlet-prior", concentration=0.1)
 availability = fedau_bernoulli(federation)
@@ -71,6 +71,6 @@ plt.show()
 
 # %%
 # **What to conclude.** The cutoff that is proven best for the bound is not best for the error: measured, the error is
-# least at a cutoff several times longer, since the bound charges long cutoffs too much. With the short one the rarest
-# clients' weights stay far below :math:`1 / p`. And twenty rounds are too few: FedAU is behind the plain average
+# least at a cutoff several times longer, as the bound charges long cutoffs too much. With the short one the rarest
+# client's weight stays far below :math:`1 / p`. And twenty rounds are too few: FedAU is behind the plain average
 # here. The gallery has the long runs.

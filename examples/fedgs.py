@@ -2,7 +2,7 @@ r"""
 FedGS: far apart and seldom chosen
 ==================================
 
-Every round FedGS (Wang et al., AAAI 2023) picks :math:`m` of the available clients whose data differ and who had few
+Every round FedGS (Wang et al., AAAI 2023) picks :math:`m` of the available clients whose data differ and that had few
 turns so far:
 
 .. math:: \max_{s \in \{0,1\}^n} \; \frac{\alpha}{m (m - 1)} s^\top H s - z^\top s
@@ -55,7 +55,7 @@ figure = draw(graph, exact.selected, labels=federation.label_counts, title="The 
 # %%
 # Twenty rounds in the loop
 # -------------------------
-# The same availability meets both selectors. FedGS keeps the counts level, which a uniform draw does not.
+# The same availability meets both selectors. FedGS keeps the counts more level than a uniform draw does.
 
 availability = lognormal(federation, beta=0.5)
 figure, axes = plt.subplots(figsize=(7, 3), layout="constrained")
@@ -70,6 +70,6 @@ axes.legend(frameon=False)
 plt.show()
 
 # %%
-# **What to conclude.** FedGS more than halves the variance of the counts. Its accuracy is a little lower in this run,
-# which is one seed of twenty rounds and decides nothing: the quickstart's comparison has a hundred rounds and five
+# **What to conclude.** FedGS more than halves the variance of the counts here. Its accuracy is a little lower in this
+# run, which is one seed of twenty rounds and decides nothing: the quickstart's comparison has a hundred rounds and five
 # seeds. Greedy is close to the optimum here, and the certified gap says how close.

@@ -7,8 +7,9 @@ puts any selector in its place, and the server applies what the selector decided
 
 .. math:: w \leftarrow w + \sum_{i \in S} a_i \Delta_i ,
 
-in the order of client ids, so that the result is the same bits as in the plain loop. `LocalGrid` plays Flower's grid in
-this process; on Ray or over the network nothing else changes.
+in the order of client ids. Where all machines compute alike and clients are trained one by one, the result has the same
+bits as in the plain loop. `LocalGrid` plays Flower's grid in this process; on Ray or over the network the strategy is
+the same.
 """
 
 import logging
@@ -59,4 +60,4 @@ plt.show()
 
 # %%
 # **What to conclude.** The selection and the training are the same code in both engines, so a rule that was developed
-# in the plain loop behaves identically in a Flower federation. The loop is faster, Flower is for real machines.
+# in the plain loop can be used in a Flower federation as it is. Flower is for real machines.

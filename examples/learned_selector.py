@@ -2,8 +2,8 @@ r"""
 A selector that learns
 ======================
 
-A small network scores the clients by their last loss, the rounds since they last took part, and their data; who trains
-is drawn by the scores, one after the other. How much the loss fell afterwards is the reward, and REINFORCE makes what
+A small network scores the clients by their last loss, the rounds since they last took part, and their data; clients
+are drawn by the scores, one after the other. How much the loss fell afterwards is the reward, and REINFORCE makes what
 paid more likely:
 
 .. math:: \theta \leftarrow \theta + \eta\, (r - b)\, \nabla_\theta \log p_\theta(S) .

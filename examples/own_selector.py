@@ -2,7 +2,7 @@ r"""
 Bring your own selector
 =======================
 
-A selector answers one question a round, *who trains, and with which weights*:
+A selector answers one question a round, *which clients train, and with which weights*:
 
 .. math:: w \leftarrow w + \sum_{i \in S} a_i \Delta_i .
 
@@ -39,7 +39,7 @@ class FarAndWrong:
         self.losses = np.full(len(roots), 3.0)  # a guess for those never heard
 
     def select(self, round):
-        """State the problem over those who are there, and solve it."""
+        """State the problem over those that are there, and solve it."""
         there = np.flatnonzero(round.available)
         problem = DispersionProblem(
             self.distances[np.ix_(there, there)],
@@ -52,7 +52,7 @@ class FarAndWrong:
         return Selection(clients, np.full(clients.size, 1 / clients.size), on_failure="renormalise", solution=solution)
 
     def update(self, feedback):
-        """Remember the losses of those who returned."""
+        """Remember the losses of those that returned."""
         for client, loss in feedback.losses.items():
             self.losses[client] = loss
 
@@ -102,6 +102,6 @@ if __name__ == "__main__":
     plt.show()
 
 # %%
-# **What to conclude.** A rule of one's own in some thirty lines has a certified decision in every round. Both
-# versions are above the uniform draw in this run, and greedy is no worse than the optimum: the last losses are a
-# guess about the next round, and solving a guess exactly buys nothing. One seed is no evidence; compare over several.
+# **What to conclude.** A rule of one's own in some thirty lines has a certified decision in every round, where its
+# method is exact. Both versions are above the uniform draw in this run, and greedy is no worse than the optimum: the
+# last losses are only a guess about the next round. One seed is no evidence; compare over several.

@@ -24,13 +24,13 @@ from solvers.dispersion import DispersionProblem
 # %%
 # The method
 # ----------
-# Far and cheap: those whose distances to everybody outweigh their costs; then random swaps while there is time. The run
-# evaluates what is offered, keeps the best, and writes the trace. It needs no return value.
+# Far and cheap: those whose distances to all others outweigh their costs; then random swaps while there is time. The
+# run evaluates what is offered, keeps the best, and writes the trace. It needs no return value.
 
 
 @method(DispersionProblem, "far-and-cheap", kind="heuristic")
 def far_and_cheap(problem, run, *, swaps: int = 300):
-    """Take those whose distances to everybody outweigh their costs, and try random swaps."""
+    """Take those whose distances to all others outweigh their costs, and try random swaps."""
     x = np.zeros(problem.n, dtype=int)
     x[np.argsort(problem.costs - problem.weight * problem.distances.sum(axis=1))[: problem.size]] = 1
     best = problem.objective(x)

@@ -9,8 +9,8 @@ exchange masked vectors and a blinded number, and an aggregator adds two shares:
 .. math:: (x_i^\top \hat x_j + \dots) + (\dots) = x_i^\top x_j .
 
 Arithmetic is modulo :math:`2^{64}`: a masked vector is uniformly random. The products themselves are no secret: all of
-them together determine the vectors up to a rotation, and the commodity server must not collude with a party or the
-aggregator (`graphs.secure_product` says what is protected).
+them together determine the vectors up to a rotation or reflection, and the commodity server must not collude with a
+party or the aggregator (`graphs.secure_product` says what is protected).
 """
 
 import matplotlib.pyplot as plt
@@ -69,4 +69,5 @@ plt.show()
 
 # %%
 # **What to conclude.** A client's vector is sent masked alone, and the graph is that of the open computation up to
-# rounding. Masks cost messages, one exchange for each pair of clients. What the products tell they do not hide.
+# rounding to fixed point. Masks cost messages, one exchange for each pair of clients. What the products tell they do
+# not hide.

@@ -57,7 +57,7 @@ except InvalidProblem as error:
 # %%
 # The price of time
 # -----------------
-# Every limit below is a problem of its own; a looser one is never worth less.
+# Every limit below is a problem of its own; the optimum of a looser one is never worth less.
 
 limits, values = [], []
 for share in np.linspace(0.25, 1.05, 12):
@@ -76,10 +76,10 @@ left.legend()
 right.scatter(*places.T, s=8 * seconds, facecolor="none", edgecolor="0.6", label="clients, by seconds")
 for solution, marker, name in ((free, "s", "no deadline"), (tight, "x", "60 % of its seconds")):
     right.scatter(*places[solution.selected].T, marker=marker, label=name)
-right.set(title="Who is selected", xticks=[], yticks=[])
+right.set(title="Selected clients", xticks=[], yticks=[])
 right.legend(fontsize="small")
 
 # %%
-# **What to conclude.** Constraints that can be met cost a known amount of the objective, and one that cannot is
-# refused with a sentence. The curve is the price of a deadline: the first seconds that are taken away cost little,
-# the last ones much. The slack says which constraint to loosen.
+# **What to conclude.** What constraints cost of the objective can be computed, and those that cannot be met are
+# refused with a sentence. The curve is the price of a deadline: here the first seconds that are taken away cost
+# little, the last ones much. The slack says which constraint to loosen.

@@ -7,8 +7,8 @@ A selection rule is judged by its accuracy *over time*. Client :math:`i` downloa
 
 .. math:: T_i = \frac{8M}{d_i} + n_i\, e\, s_i + \frac{8M}{u_i} ,
 
-where uploads wait for each other if there is one uplink. A round ends with the last of them, or at a deadline; who is
-late has worked in vain. The clock is virtual: nothing sleeps, and every rule meets the same devices under one seed.
+where uploads wait for each other if there is one uplink. A round ends with the last of them, or at a deadline; a late
+client has worked in vain. The clock is virtual: nothing sleeps, and every rule meets the same devices under one seed.
 """
 
 import matplotlib.pyplot as plt
@@ -57,8 +57,9 @@ def scenario(seed):
 # %%
 # Six rules
 # ---------
-# FedCS fills the deadline with as many clients as it can, by the rule that was published or exactly; Oort prefers high
-# loss on fast devices; TiFL draws clients of one latency; over-selection asks 1.3 times as many and takes the first.
+# FedCS fits as many clients as it can into the deadline, by the rule that was published or exactly; Oort prefers high
+# loss on fast devices; TiFL draws clients of similar latency; over-selection asks 1.3 times as many and takes the
+# first.
 
 rules = {
     "uniform": ("uniform", {}),

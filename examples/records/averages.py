@@ -10,9 +10,9 @@ of the three clients (equal ones allowed: pairs and single clients are among the
 * the eight products of :math:`s_i` or :math:`1 - s_i`, for three clients, are non-negative.
 
 This is Schrijver's three-point bound for codes (New code upper bounds from the Terwilliger algebra, IEEE Trans. Inf.
-Theory 51, 2005) for selections of a given size: stronger than the doubly nonnegative relaxation, of which it holds one
-more factor. A torus of 256 cells leaves some 1 500 unknowns, and the symmetries that keep r split its matrices into
-blocks. Without symmetry it is for fifteen clients or so.
+Theory 51, 2005) for selections of a given size: at least as strong as the doubly nonnegative relaxation, with products
+of one factor more. A torus of 256 cells leaves some 1 500 unknowns, and the symmetries that keep r split its matrices
+into blocks. Without symmetries it is refused for more than 14 clients.
 
 Multipliers are certified in floating point: a Cholesky factorisation bounds the smallest eigenvalue of the multiplier
 of each matrix, and what is left of the dual residual counts with the worst value of its unknown.

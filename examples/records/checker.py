@@ -18,7 +18,7 @@ every objective is a multiple of the common divisor of the entries, and the boun
 Schrijver, New code upper bounds from the Terwilliger algebra, IEEE Trans. Inf. Theory 51, 2005, has the relaxation.
 
 The arithmetic is Python's own. The rounded problem and the test of eigenvalues are those of the checker that is one
-file, `solvers.certificates.check_certificate`; nothing here is shared with what finds the bound.
+file, `solvers.certificates.check_certificate`; nothing that computes the bound is used here.
 """
 
 from __future__ import annotations

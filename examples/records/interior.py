@@ -6,7 +6,7 @@ from a strictly feasible t. With multipliers y, z ≥ 0 and :math:`Z_b \succeq 0
 
 .. math:: r = c - E^\top y - G^\top z - \sum_b A_b^*(Z_b)
 
-vanishes at the optimum; whoever needs a bound must account for it (a point on the way is not feasible in the dual).
+vanishes at the optimum; a bound must account for it (a point on the way is not feasible in the dual).
 Nesterov and Todd's direction with Mehrotra's predictor and corrector (Todd, Toh, Tütüncü, On the Nesterov-Todd
 direction in semidefinite programming, SIAM J. Optim. 8, 1998): in the scaled space both matrices are the same diagonal
 one, and the normal equations are one symmetric product of two matrices.
@@ -29,7 +29,7 @@ Matrix = NDArray[np.float64]
 #: Part of the way to the boundary that a step goes.
 _STEP = 0.95
 
-#: Iterations at most: where rounding has the last word.
+#: Iterations at most.
 _MOST = 60
 
 
@@ -81,7 +81,11 @@ class _Newton:
 
 
 def iterates(program: Program, start: NDArray[np.float64]) -> Iterator[Iterate]:
-    """Yield iterates from a strictly feasible ``start``, the optimum last; the caller may stop at any of them."""
+    """Yield iterates from a strictly feasible ``start`` towards the optimum; the caller may stop at any of them.
+
+    Each is the same object, changed. The last is the optimum, or as near to it as rounding and `_MOST` iterations
+    allow.
+    """
     slack = program.rows @ start + program.constant
     matrices = [np.tensordot(start, a, 1) for a in program.blocks]
     order = slack.size + sum(len(f) for f in matrices)

@@ -24,7 +24,7 @@ class Net(nn.Module):
 
 @cache
 def partitions(num_partitions):
-    """Deal the digits in the order of their labels, so that a partition has two or three of them."""
+    """Deal the digits in the order of their labels, so that each of ten partitions has one to three of them."""
     pixels, labels = load_digits(return_X_y=True)
     order = np.argsort(labels, kind="stable")
     features, labels = torch.tensor(pixels[order] / 16, dtype=torch.float32), torch.tensor(labels[order])
