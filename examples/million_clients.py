@@ -67,5 +67,5 @@ plt.show()
 
 # %%
 # **What to conclude.** Points replace the matrix without loss: both state the same problem. Within the same five
-# seconds the certified gap grows with the number of clients, and stays at about a per cent or below at a million. In
-# a federation of a hundred thousand every round is decided within a fraction of a per cent.
+# seconds the certified gap grows with the number of clients here, and stays below a per cent at a million. In a
+# federation of a hundred thousand every round is decided within a fraction of a per cent.
