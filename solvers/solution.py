@@ -534,7 +534,8 @@ class Solution:
     def plot(self, axes: Axes | None = None) -> Axes:
         """Draw objective and bound over the seconds, the gap between them shaded, on ``axes`` or on a new figure.
 
-        On a new figure side constraints stand beside them: what the selection uses of each group and budget.
+        On a new figure side constraints stand beside them, where there is a decision: what it uses of each quota and
+        budget.
         """
         if isinstance(axes, (str, os.PathLike)):
             raise TypeError(f"plot draws on axes of matplotlib; plot().figure.savefig({str(axes)!r}) saves the picture")
