@@ -20,6 +20,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 import pandas as pd
+from matplotlib.figure import Figure
 
 from comparison import by_cell, holm
 from fedselect.randomness import generator
@@ -56,7 +57,7 @@ from objective_on_the_graph import (
 from objective_on_the_graph import decided as to_the_gap
 from solvers.coverage import CoverageProblem
 from solvers.dispersion import DispersionProblem
-from study import Rows, Study, Table, main
+from study import Picture, Rows, Study, Table, main
 
 COUNTS = "counts alone"
 
@@ -333,6 +334,20 @@ def by_objective(rows):
     return by_cell(mean[mean["objective"] != "random"], [*WIDE, "objective", "distances"], measure)
 
 
+def figure_of(table):
+    """Draw the differences of the loss: a panel for each pair of rules, a line for each cell."""
+    pairs = list(table.groupby(["rule", "to"], sort=False))
+    figure = Figure(figsize=(10, 0.8 + 0.22 * len(pairs[0][1])), layout="constrained")
+    axes = figure.subplots(1, len(pairs), sharey=True, squeeze=False)[0]
+    for axis, ((rule, to), part) in zip(axes, pairs, strict=True):
+        names = [f"{row.concentration}, {row.selected} a round, {row.available}" for row in part.itertuples()]
+        axis.axvline(0, color="grey", linewidth=0.6)
+        axis.errorbar(part["difference %"], names, xerr=part["+-"], fmt="o", markersize=3, color="#0072B2")
+        axis.set(title=f"{rule}\nless {to}", xlabel="loss, %")
+    axes[0].invert_yaxis()
+    return figure
+
+
 def what_predicts(runs, first):
     """Fit functions of error, bias and evenness to losses, with every rule and without coverage that has no counts."""
     tables = [
@@ -358,7 +373,9 @@ def results(setup):
         has_more = set(runs.rules) > set(RULES)
         pairs = tuple(itertools.product(GRAPHS, (UNIFORM, COUNTS))) if has_more else DIFFERENCES
         yield Table(of_runs(rows, pairs), "loss of runs, % of uniform selection's", "runs")
-        if has_more:
+        if not has_more:
+            yield Picture(figure_of(of_runs(rows, pairs)), "runs")
+        else:
             middle = runs.scale.splits[len(runs.scale.splits) // 2]
             yield Table(what_predicts(rows, middle), "what predicts a rule's loss", "predictions")
         means = ["loss", "error", "bias", "variance of counts", "rate", "proved"]

@@ -246,7 +246,8 @@ def test_e3cs():
     same(e3cs.count_table(chosen), "e3cs_counts.csv", draw="")
     same(e3cs.fairness(chosen), "e3cs_fairness.csv", why="")
     same(e3cs.orders(trained, "digits", e3cs.TASKS["digits"].rounds), "e3cs_orders.csv")
-    both, seen = read_table("e3cs_beside_paper").fillna(""), 0
+    both, seen = read_table("e3cs_beside_paper"), 0
+    both["draw"] = both["draw"].fillna("")
     of_title = {"Fig. 4": "success ratio", "Success ratio minus": "success beyond the promised"}
     for start, measure in of_title.items():
         for row in both[both["table"].str.startswith(start)].to_dict("records"):
@@ -305,13 +306,20 @@ def test_fedau_weights():
             assert own.mean() == pytest.approx(row[pattern], rel=DIGITS)
 
 
-def test_errors_of_one_round():
+#: Plans of the rest of the objective study's table: with errors, by their number of cells; with runs, by theirs.
+OF_ERRORS, OF_RUNS = {"errors": 36, "labels": 36, "synthetic": 6}, {"runs": 64, "synthetic": 8, "distances": 96}
+
+
+@pytest.mark.parametrize("plan", OF_ERRORS)
+def test_errors_of_one_round(plan):
     """Coverage beside dispersion on the 3DG, in per cent of a random selection's error, in every cell."""
-    rows, table = read("objectives_and_distances_errors_errors"), read_table("objectives_and_distances_errors_errors")
+    name = f"objectives_and_distances_{plan}_errors"
+    rows, table = read(name), read_table(name)
     table["concentration"] = table["concentration"].astype(str)
     columns = ["data", "concentration", "available", "selected"]
     pd.testing.assert_frame_equal(objectives_and_distances.of_errors(rows), table, check_dtype=False, rtol=DIGITS)
-    assert set(rows["split"]) == set(objectives_and_distances.PLANS["errors"].errors.splits)
+    assert set(rows["split"]) == set(objectives_and_distances.PLANS[plan].errors.splits)
+    assert len(table) == OF_ERRORS[plan]
     rows = rows[rows["distances"].isin(["", "3DG"])]
     error = rows.groupby([*columns, "split", "objective"])["error"].mean().unstack()
     apart = 100 * (error["coverage"] - error["dispersion"]) / error["random"]
@@ -321,19 +329,48 @@ def test_errors_of_one_round():
         assert interval(values) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
 
 
+@pytest.mark.parametrize("plan", OF_RUNS)
+def test_losses_of_runs(plan):
+    """Differences of the loss, each split's in per cent of uniform selection's there, adjusted together."""
+    name = f"objectives_and_distances_{plan}_runs"
+    rows, table = read(name), read_table(name)
+    columns = ["data", "concentration", "available", "selected"]
+    table["concentration"] = table["concentration"].astype(str)
+    pairs = tuple(dict.fromkeys(zip(table["rule"], table["to"], strict=True)))
+    again = objectives_and_distances.of_runs(rows, pairs)
+    pd.testing.assert_frame_equal(again, table, check_dtype=False, rtol=DIGITS)
+    assert set(rows["split"]) == set(objectives_and_distances.PLANS[plan].runs.scale.splits)
+    assert len(table) == OF_RUNS[plan]
+    of_cell = dict(list(rows.groupby(columns)))
+    for row in table.to_dict("records"):
+        loss = of_cell[tuple(row[name] for name in columns)].pivot(index="split", columns="rule", values="loss")
+        values = 100 * (loss[row["rule"]] - loss[row["to"]]) / loss["uniform"]
+        assert len(values) == row["splits"] == (15 if plan == "runs" else 10)
+        assert interval(values) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
+
+
+def test_what_predicts_a_loss():
+    """Functions fitted on the first half of the splits and tested on the other, with every rule and without one."""
+    rows = read("objectives_and_distances_distances_runs")
+    again = objectives_and_distances.what_predicts(rows, 165)
+    same(again, "objectives_and_distances_distances_predictions.csv")
+    assert rows["rule"].nunique() == 15
+
+
+@pytest.mark.parametrize("plan", OF_ERRORS)
 @pytest.mark.parametrize("selected", [3, 10, 20])
-def test_errors_by_objective(selected):
+def test_errors_by_objective(plan, selected):
     """Errors of one update by objective and distances, in per cent of a random selection's."""
-    name = "objectives_and_distances_errors_errors"
+    name = f"objectives_and_distances_{plan}_errors"
     rows, table = read(name), read_table(f"{name}_objectives_{selected}")
     rows = rows[rows["selected"] == selected]
-    key = ["data", "concentration", "objective", "distances"]
-    error = rows.groupby([*key, "split"])["error"].mean()
+    cell = ["data", "concentration", "available"]
+    error = rows.groupby([*cell, "objective", "distances", "split"])["error"].mean()
     random = error.xs("random", level="objective").droplevel("distances")
-    assert len(table) == 2 * 6 * 3 * 5
+    assert len(table) == OF_ERRORS[plan] // 3 * 3 * 5
     for row in table.to_dict("records"):
-        part = error.loc[tuple(str(row[column]) for column in key)]
-        share = 100 * part / random.loc[(row["data"], str(row["concentration"]))]
+        part = error.loc[tuple(str(row[column]) for column in (*cell, "objective", "distances"))]
+        share = 100 * part / random.loc[tuple(str(row[column]) for column in cell)]
         assert len(share) == row["splits"] == 10
         assert interval(share) == pytest.approx((row["error, % of random"], row["+-"]), rel=DIGITS)
 
