@@ -38,7 +38,7 @@ def read_intervals(
         lists ``active`` and ``inactive`` of seconds and a ``finish_time``, or FLASH's, with ``messages`` of times and
         states, where a phone is there while its screen is off or locked, it charges and it is on Wi-Fi. Times are
         seconds (since 1970, say), or dates with a time of day (ISO 8601). Clients are numbers from 0, or texts, which
-        are numbered in alphabetical order.
+        are numbered in Python's order of strings.
     origin : str or float, optional
         The moment, as a time of the file, at which a run starts; the first one in the file by default.
     time_zone : str

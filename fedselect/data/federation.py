@@ -291,7 +291,7 @@ class Federation:
             Column of inputs: pictures (which become (C, H, W) in [0, 1]), lists of numbers or numbers; or several
             columns of numbers.
         label : str
-            Column of labels: classes from 0, numbers to be predicted, or words, numbered in alphabetical order.
+            Column of labels: classes from 0, numbers to be predicted, or words, numbered in Python's order.
         test : data set, optional
             The server's test set, with the same columns.
         test_fraction : float

@@ -175,7 +175,9 @@ class TrainingSettings:
         ``batching``) have the first.
     workers : int
         Threads that train clients of one round beside each other, where these train one by one (see ``batching``) and
-        the model has no layers that draw, as of dropout. It changes no result, and may differ when a run continues.
+        the model has no layers that draw, as of dropout. It changes no result of
+        ``fit`` or a run, and may differ when a run continues. In ``FedAvg.step`` alone one worker takes PyTorch's
+        threads.
     device : str
         ``"cpu"``, ``"cuda"``, ``"cuda:1"`` and so on; ``"auto"`` takes CUDA when it is there.
     metrics : list of str
