@@ -534,8 +534,8 @@ def file_model(problem: DispersionProblem, formulation: str) -> FileModel:
           :math:`z_i \le \sum_j w h_{ij} x_j - L_i (1 - x_i)` (Glover, Management Science 22(4), 1975). :math:`U_i` is
           the sum of the m − 1 largest :math:`w h_{ij}`, :math:`L_i` of the m smallest. Small and weak.
         * ``"tangent"``: one variable below tangents of the objective made concave on the slice. The optimum of this
-          model is an upper bound, and mostly not attained: for m < n there are n − m + 5 tangents, while the objective
-          needs one at an optimal selection. The other formulations have the problem's optimum.
+          model is an upper bound, and mostly not attained: for m < n there are n − m + 5 tangents, and selections at
+          which there is none may be worth too much. The other formulations have the problem's optimum.
 
     Raises
     ------

@@ -152,7 +152,10 @@ def _lack(variance, mean):
 
 
 def descend(b, towards, variance, mean, covariance, x, width):
-    """Change single entries of each row of b by one, within -1 ... 1, as long as the variance it lacks grows."""
+    """Change single entries of each row of b by one, within -1 ... 1, as long as the variance it lacks grows.
+
+    At most ``3 · width`` changes are made, and at most ``width`` entries are other than 0.
+    """
     starts, n = b.shape
     for s in range(starts):
         full = 0

@@ -1,4 +1,4 @@
-"""Arguments of the tree kernel: objective, dominance, open nodes, what is to be beaten, log, scratch arrays."""
+"""Arguments of the tree kernel: objective, dominance, side constraints, open nodes, goal, log, scratch arrays."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ class Work:
     multipliers : RltLog, optional
         Those that have left clients out, where the search is written down.
     known : CoreMultipliers, optional
-        Multipliers of all clients of the part, which DNN nodes start from.
+        Multipliers of all clients of the part, which the root of the DNN tree starts from.
     """
 
     problem: Any

@@ -234,8 +234,8 @@ def search_trees(
 ) -> None:
     """Bound, search and branch.
 
-    With ``known``, multipliers of all clients, DNN nodes start from them. With ``most`` there are no DNN nodes, and the
-    first-order tree ends after so many entries of the matrix.
+    With ``known``, multipliers of all clients, the root of the DNN tree starts from them. With ``most`` there are no
+    DNN nodes, and the first-order tree ends after so many entries of the matrix.
     """
     if memory is not None:
         for x in memory.start(problem):

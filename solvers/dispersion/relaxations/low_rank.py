@@ -118,7 +118,7 @@ class LowRankRelaxation:
             self._charge()
 
     def sweep(self, count: int = 1, expired: Callable[[], bool] = lambda: False) -> None:
-        """Move every row so many times."""
+        """Move every row so many times, or until the time is over."""
         rows, cost, normal = self.rows, self._cost, self._normal
         for _ in range(count):
             if self._swept:
