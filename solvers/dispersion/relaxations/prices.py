@@ -62,7 +62,10 @@ def priced_bound(form: SliceForm, sides: Sides, y: Reals, prices: Reals) -> Pric
         least = there[count] if count < there.size else -np.inf
         price = float(min(max(theta, least), most))
         nu = price - theta
-        nu = max(nu, 0.0) if count >= sides.high[g] else min(nu, 0.0) if count <= sides.low[g] else 0.0
+        if count < sides.high[g]:
+            nu = min(nu, 0.0)
+        if count > sides.low[g]:
+            nu = max(nu, 0.0)  # with an exact quota, a price of either sign stays
         groups[g] = nu
         worth += nu * float(sides.high[g] if nu > 0 else sides.low[g])
         worth += float(np.maximum(there - theta - nu, 0.0).sum())
