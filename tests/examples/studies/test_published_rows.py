@@ -307,7 +307,8 @@ def test_fedau_weights():
 
 
 #: Plans of the rest of the objective study's table: with errors, by their number of cells; with runs, by theirs.
-OF_ERRORS, OF_RUNS = {"errors": 36, "labels": 36, "synthetic": 6}, {"runs": 64, "synthetic": 8, "distances": 96}
+OF_ERRORS = {"errors": 36, "labels": 36, "synthetic": 6, "many": 8}
+OF_RUNS = {"runs": 64, "synthetic": 8, "distances": 96, "many": 16}
 
 
 @pytest.mark.parametrize("plan", OF_ERRORS)
@@ -325,7 +326,7 @@ def test_errors_of_one_round(plan):
     apart = 100 * (error["coverage"] - error["dispersion"]) / error["random"]
     for row in table.to_dict("records"):
         values = apart.loc[tuple(row[name] for name in columns)]
-        assert len(values) == row["splits"] == 10
+        assert len(values) == row["splits"] == len(objectives_and_distances.PLANS[plan].errors.splits)
         assert interval(values) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
 
 
@@ -345,7 +346,7 @@ def test_losses_of_runs(plan):
     for row in table.to_dict("records"):
         loss = of_cell[tuple(row[name] for name in columns)].pivot(index="split", columns="rule", values="loss")
         values = 100 * (loss[row["rule"]] - loss[row["to"]]) / loss["uniform"]
-        assert len(values) == row["splits"] == (15 if plan == "runs" else 10)
+        assert len(values) == row["splits"] == len(objectives_and_distances.PLANS[plan].runs.scale.splits)
         assert interval(values) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
 
 
@@ -357,8 +358,9 @@ def test_what_predicts_a_loss():
     assert rows["rule"].nunique() == 15
 
 
-@pytest.mark.parametrize("plan", OF_ERRORS)
-@pytest.mark.parametrize("selected", [3, 10, 20])
+@pytest.mark.parametrize(
+    ("plan", "selected"), [(plan, m) for plan in OF_ERRORS for m in objectives_and_distances.PLANS[plan].errors.sizes]
+)
 def test_errors_by_objective(plan, selected):
     """Errors of one update by objective and distances, in per cent of a random selection's."""
     name = f"objectives_and_distances_{plan}_errors"
@@ -367,11 +369,12 @@ def test_errors_by_objective(plan, selected):
     cell = ["data", "concentration", "available"]
     error = rows.groupby([*cell, "objective", "distances", "split"])["error"].mean()
     random = error.xs("random", level="objective").droplevel("distances")
-    assert len(table) == OF_ERRORS[plan] // 3 * 3 * 5
+    cells = objectives_and_distances.PLANS[plan].errors
+    assert len(table) == OF_ERRORS[plan] // len(cells.sizes) * 3 * len(cells.distances)
     for row in table.to_dict("records"):
         part = error.loc[tuple(str(row[column]) for column in (*cell, "objective", "distances"))]
         share = 100 * part / random.loc[tuple(str(row[column]) for column in cell)]
-        assert len(share) == row["splits"] == 10
+        assert len(share) == row["splits"] == len(cells.splits)
         assert interval(share) == pytest.approx((row["error, % of random"], row["+-"]), rel=DIGITS)
 
 
