@@ -347,7 +347,7 @@ class Federation:
         Raises
         ------
         DataError, ConfigError
-            When a column is not there, or holds something else.
+            When the table has no row, a column is not there, or its values cannot be used as what it is named for.
         """
         from fedselect.data.sources import from_rows
 

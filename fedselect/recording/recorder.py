@@ -49,7 +49,8 @@ class State:
     loop : FedAvg or None
         The training; ``None`` where clients do not train.
     losses, least : (N,) ndarray
-        Every client's mean training loss of the current model, and the smallest it has had before any round.
+        Every client's mean training loss of the current model, and the smallest it has had before any round; empty
+        where clients do not train.
     """
 
     def __init__(self, scenario: Scenario, experiment: Experiment, loop: FedAvg | None = None) -> None:

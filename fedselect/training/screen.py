@@ -10,9 +10,10 @@ good, and the honest clients that train from it fail ever after. So an answer is
 * the change of its buffers exceeds the same limit, with the buffers in the place of the model;
 * the server stores updates per unit of step size, and this one would not fit single precision.
 
-Fewer than half of the updates so far cannot raise the limit beyond what the others are long. Where a model starts at
-zero and has large weights (a regression in raw units), the median is what admits the first updates. In a first round of
-one or two clients there is none, and the initial model counts. Where most of the clients lie, nothing here helps.
+Fewer than half of the updates so far cannot raise the median beyond the longest of the others, rounded up. Where a
+model starts at zero and has large weights (a regression in raw units), the median is what admits the first updates. In
+a first round of one or two clients there is none, and the initial model counts. Where most of the clients lie, nothing
+here helps.
 
 That keeps a client from destroying the model's numbers; it does not keep it from pulling the model by ``update_limit``
 honest updates a round. ``clip_norm`` bounds what one client can move it by.

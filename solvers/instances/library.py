@@ -121,7 +121,7 @@ def load(name: str) -> Problem:
 
 
 def best(name: str) -> NDArray[Any]:
-    """Return the decision with the best known value of one instance; errors as for `load`."""
+    """Return the decision with the best known value of one instance; errors as for `load`, or where none is known."""
     decision = _read(name)[1]
     if decision is None:
         raise InvalidProblem(f"no decision is known for the instance {name!r}")
