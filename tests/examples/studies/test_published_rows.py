@@ -17,6 +17,7 @@ import bounds
 import ca_fed
 import coverage_gs
 import e3cs
+import e3cs_regret
 import exact_vs_heuristic
 import fedau
 import fedgs
@@ -275,6 +276,30 @@ def test_e3cs():
             values = cell[cell["measure"] == measure].pivot(index="seed", columns="draw", values="value")
             found = interval(values["madow"] - values["successive"])
             assert tuple(map(float, row[measure].split(" ± "))) == pytest.approx(found, abs=6e-4)
+
+
+def test_e3cs_regret():
+    """Regret beside its bound, means over seeds; then Fig. 7's accuracies, and the leads over Random by seed."""
+    played, trained = read("e3cs_regret_played"), read("e3cs_regret_runs").fillna({"draw": ""})
+    plan = e3cs_regret.PAPER
+    table = read_table("e3cs_regret_regret")
+    assert len(table) == 3 * len(e3cs.QUOTAS) * 2 * len(plan.draws)
+    assert (played.groupby(["k", "scheme", "η", "draw"]).size() == plan.seeds).all()
+    same(e3cs_regret.regrets(played, plan), "e3cs_regret_regret.csv")
+    regret = played.groupby(["k", "scheme", "η", "draw"])["regret"]
+    for row in table.to_dict("records"):
+        values = regret.get_group((row["k"], row["scheme"], row["η"].split()[0], row["draw"]))
+        assert (values.mean(), values.max()) == pytest.approx((row["regret"], row["largest"]), rel=DIGITS)
+    sizes = read_table("e3cs_regret_sizes").fillna({"draw": ""})
+    accuracy = trained.set_index(["partition", "k", "scheme", "draw", "seed"])["mean accuracy"]
+    for row in sizes.to_dict("records"):
+        own = accuracy.loc[row["partition"], row["k"], row["scheme"], row["draw"]]
+        assert len(own) == row["seeds"] == plan.training_seeds
+        assert interval(own) == pytest.approx((row["mean accuracy"], row["± mean accuracy"]), rel=DIGITS)
+        if row["scheme"] != "Random":
+            lead = own - accuracy.loc[row["partition"], row["k"], "Random", ""]
+            assert interval(lead) == pytest.approx((row["lead over Random"], row["± lead over Random"]), rel=DIGITS)
+    assert len(sizes) == 66
 
 
 def test_fedau():
