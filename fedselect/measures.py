@@ -689,7 +689,7 @@ def run_measures(names: Iterable[str] = ()) -> list[Measure]:
     Parameters
     ----------
     names : iterable of str
-        Measures of its model beside loss and accuracy, of which some are derived.
+        Measures of its model beside loss and accuracy. Those on the test set and at clients are derived from each.
     """
     models = [model_measure(name) for name in dict.fromkeys(("loss", "accuracy", *names))]
     derived = [_of_test_set(each) for each in models]

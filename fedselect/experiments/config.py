@@ -501,7 +501,7 @@ def _clock_keys() -> list[Key]:
 
 
 def starting_file(name: str = "first") -> str:
-    """Write a TOML file that runs: some values given, other keys with meanings and defaults in comments."""
+    """Return a TOML text that runs: some values given, other keys with meanings and defaults in comments."""
     values = _STARTING | {"experiment.name": name}
     sections: dict[str, list[str]] = {}
     for key in configuration_keys():

@@ -337,7 +337,7 @@ class FedAvg(Server):
         return super().state_dict() | ({} if decided is None else {"batching": decided})
 
     def load_state_dict(self, state: dict[str, Any]) -> None:
-        """Continue from a state; what a timed round has decided of ``batching`` is kept."""
+        """Continue from a state, and from what a timed round before it had decided of ``batching``."""
         super().load_state_dict(state)
         self._local.decided = state.get("batching")
 

@@ -68,8 +68,9 @@ def compare(similarity, begin, owner, first, second, gain, loss):
 
 
 def exchange(values, candidates, lengths, is_selected, costs, paid, owner, first, second, gain, saved, lost):
-    """Find the best exchange among listed candidates as `compare` does; return improvement, place and candidate.
+    """Find the best exchange from each row's list of candidates; return improvement, place and candidate.
 
+    Where no exchange improves, they are 0, 0 and -1.
     ``paid`` are the costs of the selected, by their places. Only candidates above a row's second best change what it
     loses with its representative, so that a pass over all exchanges reads some 2 n/m entries of a row.
     """

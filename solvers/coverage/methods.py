@@ -66,7 +66,7 @@ def greedy(problem: CoverageProblem, run: Run) -> None:
 
 @method(CoverageProblem, "stochastic-greedy", kind="heuristic")
 def stochastic_greedy(problem: CoverageProblem, run: Run, *, epsilon: Annotated[float, Above(0)] = 0.1) -> None:
-    """Take the best of a random sample of candidates, again and again (Mirzasoleiman et al. 2015), as DivFL does.
+    """Take the best of a random sample of candidates, again and again (Mirzasoleiman et al. 2015); DivFL may use it.
 
     Parameters
     ----------

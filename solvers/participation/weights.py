@@ -118,8 +118,8 @@ class ParticipationWeights:
         Raises
         ------
         InvalidProblem
-            When an entry is missing, the state belongs to other clients or another cutoff, or its intervals do not add
-            up to its rounds.
+            When an entry is missing or malformed, the state belongs to other clients or another cutoff, or its
+            intervals do not add up to its rounds.
         """
         missing = {"n_clients", "cutoff", "rounds", "completed", "elapsed", "weights"} - set(state)
         if missing:

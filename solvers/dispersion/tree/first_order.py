@@ -263,7 +263,8 @@ class FirstOrderTree:
         """Turn a bound in these units into one on the problem's objective that covers rounding.
 
         Under constraints it covers what the costs' common part can take, too: for one client ``rounding`` is zero.
-        Costs less that part are off by 2⁻⁵² of the largest cost each, and so are the translation back and its terms.
+        Costs less that part are off by at most 2⁻⁵² of the largest cost each; so are the translation back and its
+        terms.
         """
         found = self.scaled.certified(value)
         if self.rows is None:
