@@ -144,14 +144,16 @@ def _pictures(name: str, benchmark: Benchmark, ours: Sequence[str]) -> tuple[Pic
     return (
         Picture(
             f"{name}-profile",
-            f"Performance profile of the time to a proof, {limit}.",
-            "Step chart, horizontal axis logarithmic, with a rising line for every method.",
+            f"Performance profile of the time to a proof, {limit}. Shown are methods that prove anything, of an "
+            "external solver its best form.",
+            "Step chart, horizontal axis logarithmic, with a rising line for every method shown.",
             profile_figure(proofs),
         ),
         Picture(
             f"{name}-anytime",
-            f"Distance to the best value over time, {limit}: median and middle half.",
-            "Line chart, both axes logarithmic, with a falling line for every method.",
+            f"Distance to the best value over time, {limit}: median and middle half. Of an external solver its best "
+            "form is shown.",
+            "Line chart, both axes logarithmic, with a falling line for every method shown.",
             gap_figure(answers, traces),
         ),
     )
