@@ -33,6 +33,15 @@ def holm(p):
     return adjusted
 
 
+def tested(table):
+    """Adjust the p-values of a table of differences (Holm), and say which are beyond chance and their margin."""
+    table["adjusted"] = holm(table["p"])
+    is_clear = (table["adjusted"] < 0.05) & (table["difference %"].abs() >= table["margin"])
+    alone = table["same"].lt(0.05).map({True: "the same", False: "inconclusive"})
+    table["verdict"] = alone.mask(is_clear, table["difference %"].lt(0).map({True: "ahead", False: "behind"}))
+    return table
+
+
 def by_cell(rows, cell, measure):
     """Make a table with a row for every cell of ``rows``: its labels, and what ``measure`` finds in its part."""
     return pd.DataFrame(

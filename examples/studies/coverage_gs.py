@@ -18,7 +18,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from comparison import by_cell, holm
+from comparison import by_cell, tested
 from fedselect.experiments import Choice, Experiment
 from fedselect.statistics import compare_means
 from fedselect.training.settings import TrainingSettings
@@ -115,12 +115,9 @@ def leads(runs):
     tables = [by_cell(runs, CELL, against(other, outcome)) for outcome in OUTCOMES for other in others]
     table = pd.concat(tables, ignore_index=True)
     is_primary = table["outcome"] == OUTCOMES[0]
-    table["adjusted"] = np.nan
-    table.loc[is_primary, "adjusted"] = holm(table.loc[is_primary, "p"])
-    is_clear = (table["adjusted"] < 0.05) & (table["difference %"].abs() >= MARGIN)
-    alone = table["same"].lt(0.05).map({True: "the same", False: "inconclusive"})
-    ends = alone.mask(is_clear, table["difference %"].lt(0).map({True: "ahead", False: "behind"}))
-    table["verdict"] = ends.where(is_primary, "")
+    judged = tested(table[is_primary].assign(margin=MARGIN))
+    table["adjusted"] = judged["adjusted"]
+    table["verdict"] = judged["verdict"].reindex(table.index, fill_value="")
     return table
 
 

@@ -35,7 +35,7 @@ from matplotlib.figure import Figure
 from torch.nn.functional import cross_entropy
 
 import letters
-from comparison import by_cell, holm
+from comparison import by_cell, tested
 from fedselect.availability import AVAILABILITY
 from fedselect.data import digits, synthetic
 from fedselect.randomness import generator
@@ -165,9 +165,11 @@ def farthest_first(distances, size, kept=()):
 
     Returned is the choice of the largest least distance.
     """
-    starts = np.arange(1 if len(kept) else len(distances))
-    chosen = np.tile(kept, (1, 1)) if len(kept) else starts[:, None]
-    near = distances[kept].min(axis=0)[None] if len(kept) else distances.copy()
+    if len(kept):
+        chosen, near = np.asarray(kept)[None], distances[kept].min(axis=0)[None]
+    else:
+        chosen, near = np.arange(len(distances))[:, None], distances.copy()
+    starts = np.arange(len(chosen))
     while chosen.shape[1] < size:
         near[starts[:, None], chosen] = -1.0  # not again
         added = near.argmax(axis=1)
@@ -249,12 +251,12 @@ def updates_of(data, concentration, available, scale, split):
     """Measure the error of the decisions without counts: a row per objective, with its gap in per cent."""
     federation, h = split_of(data, concentration, scale.n_clients, split)
     availability, n, sizes = there(federation, available, split), scale.n_clients, federation.sizes
-    order = generator(split, "selector", 10_000).permutation(n)
+    mixed = fixed_distances(data, concentration, n, split)["3DG, permuted"]
     rows, known = [], {}
     for t, updates in zip((0, 10), checkpoints(data, concentration, n, split), strict=True):
         present, rng = np.flatnonzero(availability.available(t)), generator(split, "selector", 20_000 + t)
         size = min(scale.size, present.size)
-        near, mixed = h.max() - h[:, present], h[np.ix_(order, order)]
+        near = h.max() - h[:, present]
         stated = {
             "dispersion": lambda: DispersionProblem(h[np.ix_(present, present)], size=size),  # noqa: B023
             "coverage": lambda: CoverageProblem(near, size),  # noqa: B023
@@ -477,11 +479,9 @@ def primary(updates, runs):
     table = pd.concat(
         [each.assign(margin=margin, outcome=name) for name, (each, margin) in tables.items()], ignore_index=True
     )
-    table["adjusted"] = holm(table["p"])
-    is_clear = (table["adjusted"] < 0.05) & (table["difference %"].abs() >= table["margin"])
-    alone = table["same"].lt(0.05).map({True: "the same", False: "inconclusive"})
-    table["verdict"] = alone.mask(is_clear, table["difference %"].lt(0).map({True: "ahead", False: "behind"}))
-    return table[["outcome", *CELL, "difference %", "+-", "splits", "p", "adjusted", "same", "margin", "verdict"]]
+    return tested(table)[
+        ["outcome", *CELL, "difference %", "+-", "splits", "p", "adjusted", "same", "margin", "verdict"]
+    ]
 
 
 def by_rule(runs):
@@ -523,9 +523,9 @@ def predictions(runs, first):
         halves.append(mean - mean.groupby(CELL).transform("mean"))
     rows = []
     for name, columns in FUNCTIONS.items():
-        fitted, tested = (half[list(columns)].to_numpy() for half in halves)
+        fitted, others = (half[list(columns)].to_numpy() for half in halves)
         weights, *_ = np.linalg.lstsq(fitted, halves[0]["loss"].to_numpy(), rcond=None)
-        found = pd.DataFrame({"predicted": tested @ weights, "loss": halves[1]["loss"]})
+        found = pd.DataFrame({"predicted": others @ weights, "loss": halves[1]["loss"]})
         rest = ((found["loss"] - found["predicted"]) ** 2).sum() / (found["loss"] ** 2).sum()
         ranks = [part["predicted"].corr(part["loss"], "spearman") for _, part in found.groupby(CELL)]
         rows.append({"function of": name, "R² on the test": 1 - rest, "mean Spearman": np.nanmean(ranks)})

@@ -22,7 +22,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.figure import Figure
 
-from comparison import by_cell, holm
+from comparison import by_cell, tested
 from fedselect.randomness import generator
 from fedselect.statistics import compare_means
 from fedselect.training.settings import one_thread
@@ -281,15 +281,6 @@ def trained(data, concentration, available, rule, scale):
     return pd.DataFrame(rows).assign(rate=LEARNED_RATE, loss=losses, interior=True)
 
 
-def tested(table):
-    """Adjust a table's p-values, and say which differences are beyond chance and margin."""
-    table["adjusted"] = holm(table["p"])
-    is_clear = (table["adjusted"] < 0.05) & (table["difference %"].abs() >= table["margin"])
-    alone = table["same"].lt(0.05).map({True: "the same", False: "inconclusive"})
-    table["verdict"] = alone.mask(is_clear, table["difference %"].lt(0).map({True: "ahead", False: "behind"}))
-    return table
-
-
 def of_runs(runs, pairs=DIFFERENCES):
     """Test differences of the loss in every cell, in per cent of uniform selection's."""
 
@@ -372,16 +363,18 @@ def results(setup):
         yield Rows(rows, "runs")
         has_more = set(runs.rules) > set(RULES)
         pairs = tuple(itertools.product(GRAPHS, (UNIFORM, COUNTS))) if has_more else DIFFERENCES
-        yield Table(of_runs(rows, pairs), "loss of runs, % of uniform selection's", "runs")
+        table = of_runs(rows, pairs)
+        yield Table(table, "loss of runs, % of uniform selection's", "runs")
         if not has_more:
-            yield Picture(figure_of(of_runs(rows, pairs)), "runs")
+            yield Picture(figure_of(table), "runs")
         else:
             middle = runs.scale.splits[len(runs.scale.splits) // 2]
             yield Table(what_predicts(rows, middle), "what predicts a rule's loss", "predictions")
         means = ["loss", "error", "bias", "variance of counts", "rate", "proved"]
         table = rows.groupby([*WIDE, "rule"], sort=False)[means].mean().reset_index()
         yield Table(table, "what each rule has, means over splits", "rules")
-        edges = rows.groupby([*WIDE, "rule"])["interior"].all()
+        searched = rows[~rows["rule"].str.rpartition(" on ")[2].isin(LEARNED)]  # the others have a given rate
+        edges = searched.groupby([*WIDE, "rule"])["interior"].all()
         yield f"searches for a learning rate that end at an edge of the grid: {(~edges).sum()} of {len(edges)}"
 
     if cells is not None:
