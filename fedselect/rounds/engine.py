@@ -39,6 +39,7 @@ from fedselect.rounds.protocol import (
 from fedselect.rounds.scenario import World
 from fedselect.signals import interrupt_again
 from solvers import Solution
+from solvers.checks import seconds_or_none
 from solvers.solution import jsonable
 
 
@@ -314,8 +315,7 @@ def context(
     for name, value in (("round", round), ("seed", seed)):
         if isinstance(value, bool) or not isinstance(value, int | np.integer) or value < 0:
             raise ConfigError(f"{name} must be a whole number from 0; got {value!r}")
-    if time_limit is not None and not time_limit > 0:
-        raise ConfigError(f"time_limit must be a positive number of seconds, or None; got {time_limit}")
+    seconds_or_none(time_limit, error=ConfigError)
     if clock is not None and len(clock.devices) != samples.size:
         raise ConfigError(f"the clock must be of {samples.size} clients; it is of {len(clock.devices)}")
     rng = generator(int(seed), "selector", int(round))

@@ -12,6 +12,7 @@ from fedselect.availability import Availability, Dropout, TimedAvailability, no_
 from fedselect.clock import Clock
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
+from solvers.checks import seconds_or_none
 
 
 @dataclass(frozen=True, eq=False)
@@ -53,8 +54,7 @@ class World:
         if given.ndim != 1 or given.size == 0 or not is_whole or (given < 1).any():
             raise ConfigError("sizes must be one positive number of samples a client, and there must be a client")
         sizes = given.astype(np.int64)
-        if self.time_limit is not None and not self.time_limit > 0:
-            raise ConfigError(f"time_limit must be a positive number of seconds, or None; got {self.time_limit}")
+        seconds_or_none(self.time_limit, error=ConfigError)
         if self.clock is not None and len(self.clock.devices) != sizes.size:
             raise ConfigError(f"the clock has {len(self.clock.devices)} devices, and there are {sizes.size} clients")
         object.__setattr__(self, "sizes", sizes)

@@ -16,6 +16,7 @@ from fedselect.options import Registry, check_choice, check_count
 from fedselect.rounds.protocol import RoundContext, RoundFeedback, Selection
 from fedselect.rounds.scenario import Scenario
 from solvers import Problem, Solution, solve, with_bound
+from solvers.checks import seconds_or_none
 from solvers.options import check_keywords
 from solvers.solving import plan
 
@@ -458,11 +459,10 @@ def check_solving(
     InvalidOption
         When ``bound_by`` names a heuristic, which promises no bound.
     ConfigError
-        When the time limit is a number that is not positive.
+        When the time limit is no positive number.
     """
     plan(problem, method, bound_by=bound_by)
-    if time_limit is not None and not time_limit > 0:
-        raise ConfigError(f"time_limit must be a positive number of seconds; got {time_limit}")
+    seconds_or_none(time_limit, error=ConfigError)
 
 
 def solved(

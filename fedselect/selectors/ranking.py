@@ -8,6 +8,7 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedselect.availability.protocol import check_rates
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count, check_number
@@ -178,12 +179,14 @@ class FedCS(SelectorBase):
     """
 
     def __init__(self, size: int, *, rates: Rates, aggregation: Aggregation = "deadline") -> None:
-        self.rates, self.size = rates, check_size(size)
-        self.n_clients = None if callable(rates) else np.size(rates)
+        self.rates, self.size, self.n_clients = rates, check_size(size), None
+        if not callable(rates):
+            self.rates = check_rates(rates, "rates")
+            self.n_clients = self.rates.size
         self.aggregation = check_aggregation(aggregation)
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
-        scores = rates_at(self.rates, round.round)[present]
+        scores = check_rates(rates_at(self.rates, round.round), "rates")[present]
         return aggregate(largest(scores, present, self.size), round.sizes, self.aggregation)
 
 
@@ -218,9 +221,7 @@ class CSUCBQ(SelectorBase):
     def __init__(
         self, size: int, *, fractions: ArrayLike, beta: float = 0.5, aggregation: Aggregation = "samples"
     ) -> None:
-        self.fractions = np.array(fractions, dtype=np.float64)
-        if self.fractions.ndim != 1 or not ((self.fractions >= 0) & (self.fractions <= 1)).all():
-            raise ConfigError(f"fractions must be one number in [0, 1] for each client; got {fractions!r}")
+        self.fractions = check_rates(fractions, "fractions").copy()
         self.size, self.n_clients = check_size(size), self.fractions.size
         self.beta = check_number("beta", beta, 0, 1)
         self.aggregation = check_aggregation(aggregation)

@@ -520,7 +520,7 @@ class FileModel:
 
 
 def file_model(problem: DispersionProblem, formulation: str) -> FileModel:
-    r"""State the problem for a file; variables ``x<client>`` are the decision.
+    r"""State the problem for a file; variables ``x<client>`` are the decision, ``xn3`` that of client -3.
 
     Parameters
     ----------
@@ -544,7 +544,7 @@ def file_model(problem: DispersionProblem, formulation: str) -> FileModel:
     """
     if formulation not in FORMULATIONS:
         raise InvalidOption(f"formulation must be one of {', '.join(FORMULATIONS)}; got {formulation!r}")
-    names = [f"x{client}" for client in problem.clients]
+    names = [f"x{client}".replace("-", "n") for client in problem.clients]  # a minus would be an operator in LP files
     costs = [(-cost, name) for name, cost in zip(names, problem.costs.tolist(), strict=True)]
     form = FileModel(costs, names)
     for name, coefficients, sense, limit in (side for row in problem.feasible.rows() for side in row.sides()):

@@ -409,7 +409,8 @@ class DispersionProblem(SelectionProblem):
         InvalidProblem
             When an argument is not as described at `DispersionProblem`.
         """
-        return cls(np.asarray(distances), size=size, weight=0.5)
+        distances, labels = square(distances, "distances")
+        return cls(np.asarray(distances), size=size, weight=0.5, names=names_of(labels))
 
     @staticmethod
     def from_quadratic(

@@ -34,7 +34,7 @@ def test_sizes_that_are_none_are_refused(sizes):
 
 
 def test_a_time_limit_is_positive():
-    with pytest.raises(ConfigError, match="time_limit must be a positive number of seconds, or None; got 0"):
+    with pytest.raises(ConfigError, match="time_limit must be a positive number of seconds or None; got 0"):
         World([1, 2], ideal(2), time_limit=0)
 
 

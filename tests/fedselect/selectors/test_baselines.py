@@ -12,7 +12,7 @@ from fedselect.data import digits
 from fedselect.errors import ConfigError
 from fedselect.rounds.protocol import RoundContext
 from fedselect.rounds.scenario import Scenario
-from fedselect.selectors import SELECTORS, FedCS, MDSample, PowerOfChoice, SelectAll, Uniform
+from fedselect.selectors import CSUCBQ, SELECTORS, FedCS, FedGS, MDSample, PowerOfChoice, SelectAll, Uniform
 from tests.fedselect.driving import context
 from tests.thoroughly import few_of
 
@@ -114,6 +114,17 @@ def test_fedcs_breaks_ties_the_same_way_every_round():
         assert selection.clients.tolist() == [1, 2]
         assert selection.weights.tolist() == [0.2, 0.2]
     assert selector.select(context([1, 1, 0, 0, 1])).clients.tolist() == [1, 4]
+
+
+def test_what_oracles_and_limits_are_given_is_checked():
+    with pytest.raises(ConfigError, match=r"rates must lie in \[0, 1\]; client 1 has 3"):
+        FedCS(1, rates=[0.5, 3.0])
+    with pytest.raises(ConfigError, match=r"rates must lie in \[0, 1\]; client 0 has -1"):
+        FedCS(1, rates=lambda round: [-1.0, 0.5]).select(context(np.ones(2)))
+    with pytest.raises(ConfigError, match="fractions must be one number per client"):
+        CSUCBQ(1, fractions=["a", 0.5])
+    with pytest.raises(ConfigError, match="time_limit must be a positive number of seconds or None; got 'a'"):
+        FedGS(1, distances=np.zeros((2, 2)), time_limit="a")
 
 
 def test_ways_to_aggregate():

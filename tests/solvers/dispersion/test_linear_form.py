@@ -18,13 +18,18 @@ def cases():
     spread = np.random.default_rng(1).random((7, 2)) * 1e3
     far = np.linalg.norm(spread[:, None] - spread, axis=2)
     return {
-        "ids": DispersionProblem(base.distances, base.costs - 0.4, size=3, weight=0.8, clients=np.arange(8) * 3 + 5),
+        "ids": DispersionProblem(base.distances, base.costs - 0.4, size=3, weight=0.8, clients=np.arange(8) * 3 - 8),
         "points": DispersionProblem(far, None, size=4, weight=0.5),
         "all": DispersionProblem(far, None, size=7, weight=0.5),
         "one": DispersionProblem(base.distances, base.costs, size=1, weight=1.0),
         "near zero": DispersionProblem(np.zeros((4, 4)), [1.0, 2.0, 0.5, 3.0], size=2, weight=1.0),
         "single": DispersionProblem(np.zeros((1, 1)), [2.0], size=1, weight=1.0),
     }
+
+
+def client(variable):
+    """The client of a variable ``x...``, where ``n`` stands for a minus."""
+    return int(variable[1:].replace("n", "-"))
 
 
 def highs(path):
@@ -37,7 +42,7 @@ def highs(path):
     model.run()
     assert model.getModelStatus() == highspy.HighsModelStatus.kOptimal
     names, values = model.getLp().col_names_, model.getSolution().col_value
-    chosen = sorted(int(name[1:]) for name, value in zip(names, values, strict=True) if name[0] == "x" and value > 0.5)
+    chosen = sorted(client(name) for name, value in zip(names, values, strict=True) if name[0] == "x" and value > 0.5)
     value = model.getInfo().objective_function_value
     return -value if path.suffix == ".mps" else value, chosen
 
@@ -54,7 +59,7 @@ def cbc(path):
     head, *lines = answer.read_text().splitlines()
     assert head.startswith("Optimal - objective value")
     rows = [line.split()[-3:] for line in lines]  # behind a mark, where a value breaks a bound, and the row's number
-    chosen = sorted(int(name[1:]) for name, value, _ in rows if name[0] == "x" and float(value) > 0.5)
+    chosen = sorted(client(name) for name, value, _ in rows if name[0] == "x" and float(value) > 0.5)
     value = float(head.split()[-1])
     return -value if path.suffix == ".mps" else value, chosen
 

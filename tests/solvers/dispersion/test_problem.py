@@ -6,6 +6,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -216,6 +217,11 @@ def test_maximum_diversity_counts_a_pair_once():
     x = [1, 0, 1, 1]
     assert problem.objective(x) == sum(LINE[i][j] for i, j in ((0, 2), (0, 3), (2, 3)))
     assert not problem.costs.any()
+
+
+def test_maximum_diversity_keeps_labels():
+    table = pd.DataFrame(LINE, index=list("abcd"), columns=list("abcd"))
+    assert DispersionProblem.max_diversity(table, 3).names == tuple("abcd")
 
 
 @pytest.mark.parametrize("metric", ["euclidean", "hellinger", "manhattan", "cosine"])
