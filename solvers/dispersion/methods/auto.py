@@ -508,7 +508,8 @@ MATRIX_STAGES = (
         "few of many are chosen: of {few_clients} to {rlt_largest:,} clients at most one in {rlt_ratio}; where "
         "multipliers of products follow, of at most {rlt_beside_products} clients, or {fixing_closed} where a "
         "certificate is wanted",
-        "leaves out clients that no better selection contains; then a stronger bound over a core does, for at most "
+        "leaves out clients that no better selection contains, where it has left out some for another "
+        "{rlt_time_share:.0%} of what is left; then a stronger bound over a core does, for at most "
         "{core_time_share:.0%} of what is left then",
         _is_few_of_many,
         _leave_out,

@@ -258,6 +258,11 @@ def test_e3cs():
             assert (values.mean(), values.std()) == pytest.approx((row["ours"], row["deviation"]), rel=DIGITS, abs=1e-9)
             seen += 1
     assert seen == 17 + 12  # schemes and draws; those of E3CS alone promise a ratio
+    again = e3cs.beside(trained, "digits", True, e3cs.TASKS["digits"].rounds).reset_index(drop=True)
+    told = both[both["table"].str.startswith("Training")][again.columns].reset_index(drop=True)
+    told = told.fillna({"verdict": "", "why": ""})
+    pd.testing.assert_frame_equal(again, told, check_dtype=False, rtol=DIGITS, atol=1e-9)
+    same(e3cs.wide(again).rename_axis(columns=None), "e3cs_training.csv", draw="")
     accuracy = trained[trained["measure"] == "final accuracy"]
     key = ["update", "partition", "scheme", "draw"]
     random = accuracy[accuracy["scheme"] == "Random"].set_index(["update", "partition", "seed"])["value"]
@@ -272,7 +277,7 @@ def test_e3cs():
     for row in read_table("e3cs_exact_draws").to_dict("records"):
         cell = trained[(trained["partition"] == row["partition"]) & (trained["scheme"] == row["scheme"])]
         cell = cell[cell["update"] == "A"]
-        for measure in ("final accuracy", "success ratio", "rounds to 65 %"):
+        for measure in ("final accuracy", "success ratio", "rounds to 65 %", "rounds to 75 %", "rounds to 85 %"):
             values = cell[cell["measure"] == measure].pivot(index="seed", columns="draw", values="value")
             found = interval(values["madow"] - values["successive"])
             assert tuple(map(float, row[measure].split(" ± "))) == pytest.approx(found, abs=6e-4)
