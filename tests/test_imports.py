@@ -16,7 +16,18 @@ import pytest
 from tests.thoroughly import few_of
 from tests.waiting import HANG
 
-HEAVY = ("torch", "torchvision", "pyarrow", "cvxpy", "ortools", "sklearn", "matplotlib", "flwr", "highspy")
+HEAVY = (
+    "torch",
+    "torchvision",
+    "pyarrow",
+    "cvxpy",
+    "ortools",
+    "sklearn",
+    "matplotlib",
+    "flwr",
+    "highspy",
+    "scipy.optimize",
+)
 
 
 def _python(code: str) -> str:

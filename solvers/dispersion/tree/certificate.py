@@ -15,7 +15,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy import optimize
 
 from solvers.certificates import Certificate
 from solvers.certificates.exact.dispersion import (
@@ -759,6 +758,8 @@ def _rows_together(sides: Sides, state: NDArray[np.int8]) -> tuple[int, NDArray[
     By the linear program of the least t for which some shares exceed no limit by more than t of the row's unit. Whole
     prices sum to as much as an entry may be.
     """
+    from scipy import optimize
+
     free, units = np.flatnonzero(state == FREE), np.array(sides.units, dtype=np.float64)
     limits = np.array(sides.limits, dtype=np.float64) - sides.rows[:, state == ONE].sum(axis=1)
     table = sides.rows[:, free] / units[:, None]
@@ -783,6 +784,8 @@ def row_prices(problem: SelectionProblem, gradient: NDArray[np.float64]) -> NDAr
     sides = Sides(problem)
     if not sides.limits:
         return np.zeros(0)
+    from scipy import optimize
+
     units, scale = np.array(sides.units, dtype=np.float64), float(np.abs(gradient).max()) or 1.0
     found = optimize.linprog(
         -gradient / scale,
