@@ -17,7 +17,10 @@ from solvers.solution import Solution
 
 
 class CertificateWriter(Protocol):
-    """Find a certificate of a solution's bound, or of a weaker one; None where there is none to be had in time."""
+    """Find a certificate of a solution's bound, or of a weaker one; None where there is none to be had in time.
+
+    `CertificateError` says why none is written whatever the time.
+    """
 
     def __call__(self, solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
         """Within so many seconds; ``relaxed``: prove what one relaxation proves, without a tree."""
@@ -122,7 +125,7 @@ def with_certificate(
         seconds, begun = time.perf_counter() - begun, time.perf_counter()
         found, verified = _honest(solution.problem, found)
     except CertificateError as error:
-        return _told(solution, none=f"its numbers do not allow one: {error}")
+        return _told(solution, none=f"none is kept: {error}")
     claim = found.bound if found.bound == solution.bound else verified  # the solution's own where that is proved
     if not is_infeasible and _tighter(solution, claim):
         solution = solution.with_bound(claim)

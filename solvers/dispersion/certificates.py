@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from solvers.certificate_writers import certificate_writer
-from solvers.certificates import Certificate, problem_digest
+from solvers.certificates import Certificate, CertificateError, problem_digest
 from solvers.certificates.exact.dispersion import FREE, ONE
 from solvers.certificates.schema import POINT
 from solvers.dispersion.kernels import seconds_loading
@@ -46,14 +46,14 @@ _COUNTS_SHIFT = 1e-7
 
 @certificate_writer(KindDispersionProblem, constraints=True, pool=True)
 def write_kinds_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
-    """A tree over the clients; None where there are more than 1 000.
+    """A tree over the clients; refused where there are more than 1 000.
 
     Without side constraints and pool, those of a kind come in the order of their costs.
     """
     problem = solution.problem
     assert isinstance(problem, KindDispersionProblem)
     if problem.n > LARGEST_EXPANDED:
-        return None
+        raise CertificateError(f"those of kinds are for up to {LARGEST_EXPANDED} clients, and there are {problem.n}")
     found = write_certificate(replace(solution, problem=problem.expanded()), time_limit, relaxed=relaxed)
     return None if found is None else replace(found, kind="kinds", problem=problem_digest(problem))
 
@@ -369,14 +369,19 @@ _MOST_DISTANCES = 20_000_000
 
 @certificate_writer(PointDispersionProblem, constraints=True)
 def write_points_certificate(solution: Solution, time_limit: float, *, relaxed: bool) -> Certificate | None:
-    """The tangent at the relaxation's point; None for Hellinger's distances, and where reading it would take minutes.
+    """The tangent at the relaxation's point; refused for Hellinger's distances, and where reading would take minutes.
 
     Under side constraints the rows have prices. That there is no selection gets no certificate.
     """
     problem = solution.problem
     assert isinstance(problem, PointDispersionProblem)
-    if problem.metric != "euclidean" or problem.n * problem.size > _MOST_DISTANCES or solution.bound is None:
-        return None
+    if problem.metric != "euclidean":
+        raise CertificateError(f"those of points are of Euclidean distances, and these are {problem.metric}")
+    if problem.n * problem.size > _MOST_DISTANCES:
+        read = problem.n * problem.size
+        raise CertificateError(f"those of points are read with up to {_MOST_DISTANCES} distances, here with {read}")
+    if solution.bound is None:
+        raise CertificateError("those of points do not say that there is no selection")
     y, gradient = _point(problem, solution, time_limit)
     whole = on_grain(y, problem.size, POINT)
     clients = np.flatnonzero(whole)

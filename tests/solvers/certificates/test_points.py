@@ -88,7 +88,9 @@ def test_the_root_is_tight_where_many_are_chosen():
 def test_what_is_not_read_says_so():
     rng = np.random.default_rng(2)
     other = PointDispersionProblem(rng.dirichlet(np.ones(3), 8), None, size=3, metric="hellinger")
-    assert solve(other, certificate=True).certificate is None
+    unwritten = solve(other, certificate=True)
+    assert unwritten.certificate is None
+    assert "of Euclidean distances, and these are hellinger" in unwritten.certificate_report["none"]
     shares = {"clients": np.arange(3), "shares": np.full(3, POINT)}
     with pytest.raises(CertificateError, match="only Euclidean distances"):
         check(other, Certificate("points", problem_digest(other), 1e300, 0, shares))

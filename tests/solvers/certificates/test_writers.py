@@ -237,3 +237,10 @@ def test_a_certificate_that_proves_less_says_so():
     assert "weaker than the bound); with more time solvers.certificate_writers.with_certificate(" in weaker.summary()
     assert with_certificate(weaker).certificate_report["distance"] == 0  # what the sentence promises
     assert "weaker" not in with_certificate(weaker).summary()
+
+
+def test_what_is_not_written_whatever_the_time_says_why():
+    kinds = KindDispersionProblem([[1.0, 2.0], [2.0, 1.0]], np.arange(1_001) % 2, size=2)
+    solution = solve(kinds, "greedy", bound_by="tangent", certificate=True)
+    assert solution.certificate is None
+    assert solution.certificate_report["none"].endswith("for up to 1000 clients, and there are 1001")
