@@ -20,7 +20,7 @@ PACKAGES = {
     "pfl": ["pfl==0.6.0"],
     "fluke": ["fluke-fl==0.8.1", "torchvision==0.28.0"],
     "flgo": ["flgo==0.4.4", "torchvision==0.28.0"],
-    # The newest JAX in which FedJAX finds what it uses (jax.tree_map).
+    # A JAX that has what FedJAX uses (jax.tree_map).
     "fedjax": [
         *("fedjax==0.0.17", "jax==0.4.25", "jaxlib==0.4.25", "numpy<2", "scipy<1.13"),
         *("dm-haiku==0.0.12", "optax==0.1.9", "chex<0.1.87"),
