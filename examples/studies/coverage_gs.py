@@ -78,8 +78,8 @@ QUICK = Scale(splits=(140, 141, 142), tuned_on=(90,), rounds=40)
 PAPER = Scale(splits=tuple(range(140, 155)), tuned_on=(90, 91, 92))
 
 
-#: On letters (amendment of the plan): fewer splits, and rates around the best of an earlier study.
-LETTERS = {"splits": tuple(range(180, 190)), "local": (0.01, 0.03, 0.1, 0.3, 1.0)}
+#: Splits on letters, by the plan's amendment.
+LETTERS = tuple(range(180, 190))
 
 
 def experiment(scale, concentration, available, rule, split, training=TRAINING, dataset="digits"):
@@ -163,7 +163,7 @@ def results(setup):
     """Yield the primary differences, the verdicts and what each rule has."""
     scale, dataset = setup.scale, setup.dataset
     if scale is PAPER and dataset != "digits":
-        scale = replace(scale, **LETTERS)
+        scale = replace(scale, splits=LETTERS)
     cells = [(concentration, available) for concentration in scale.concentrations for available in AVAILABLE]
     tuned, trials = setup.tuned(
         {(*cell, rule): [experiment(scale, *cell, rule, split, dataset=dataset) for split in scale.tuned_on]

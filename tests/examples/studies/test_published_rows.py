@@ -21,6 +21,7 @@ import e3cs_regret
 import exact_vs_heuristic
 import fedau
 import fedgs
+import fedss
 import frontier
 import graph_worth
 import objective_on_the_graph
@@ -54,6 +55,36 @@ def same(table, file, **empty):
     """Assert that a study's own function gives the published table; ``empty`` is what stands in empty cells."""
     published = pd.read_csv(GALLERY / file).fillna(empty)
     pd.testing.assert_frame_equal(table, published, check_dtype=False, rtol=DIGITS, atol=1e-12)
+
+
+def test_fedss():
+    """Shares of Lemma 1's bias and speed-ups beside the paper's, claims by paired seeds, means over seeds."""
+    rows, task, plan = read("fedss_results"), fedss.TASKS["digits"], fedss.PAPER
+    bias, raw = (rows[rows["part"] == part].dropna(axis=1, how="all") for part in ("bias", "training"))
+    raw = raw.assign(per_group=raw["per_group"].astype(int))
+    trained = fedss.restricted(raw, task.rounds)
+    same(fedss.claims(trained, task, plan).astype({"step": float}), "fedss_claims.csv")
+    means = fedss.averages(raw, task.rounds).astype({"step": float, "size": int})
+    same(means.rename_axis(columns=None), "fedss_means.csv")
+    rounds = trained[trained["measure"] == "rounds to loss 0.5"].set_index([*fedss.KEYS, "seed"])["value"].sort_index()
+    both, seen = read_table("fedss_beside_paper"), 0
+    for row in both.to_dict("records"):
+        if isinstance(row["draw"], str):
+            own = bias[(bias["draw"] == row["draw"]) & bias["measure"].str.startswith("share")]["value"]
+            assert len(own) == row["seeds"] == plan.traces
+        else:
+            ratio = "95 %" if isinstance(row["ratio"], float) else row["ratio"]
+            size = "10" if np.isnan(row["size"]) else str(int(row["size"]))
+            of_cell = rounds.loc[str(row["step"]), ratio, size, 1]
+            own = of_cell.loc["FedAvg"] / of_cell.loc[row["algorithm"]]
+            assert len(own) == row["seeds"] == plan.seeds
+        assert (own.mean(), own.std()) == pytest.approx((row["ours"], row["deviation"]), rel=DIGITS, abs=1e-9)
+        seen += 1
+    assert seen == len(fedss.DRAWS) + 3 * 3 * 6 + 2 * 3 * 5
+    gains = {"80 %": 0.10, "90 %": 0.13, "95 %": 0.14}  # at the step 0.05, as the page has them
+    for ratio, told in gains.items():
+        of_cell = rounds.loc["0.05", ratio, "10", 1]
+        assert (of_cell.loc["FedAvg"] / of_cell.loc["FedSS-P"]).mean() - 1 == pytest.approx(told, abs=5e-3)
 
 
 def test_frontier():
@@ -432,17 +463,21 @@ def test_e3cs_draws():
         assert interval(apart) == pytest.approx((row["difference"], row["+-"]), rel=DIGITS)
 
 
-def test_coverage_gs():
+@pytest.mark.parametrize(
+    ("name", "splits"),
+    [("coverage_gs", coverage_gs.PAPER.splits), ("coverage_gs_letters_208", coverage_gs.LETTERS)],
+)
+def test_coverage_gs(name, splits):
     """Coverage with counts less each other rule, paired by split, in per cent of uniform selection's mean."""
-    rows, table = read("coverage_gs_runs"), read_table("coverage_gs_leads").fillna({"verdict": ""})
-    same(coverage_gs.leads(rows), "coverage_gs_leads.csv", verdict="")
-    assert set(rows["split"]) == set(coverage_gs.PAPER.splits)
+    rows, table = read(f"{name}_runs"), read_table(f"{name}_leads").fillna({"verdict": ""})
+    same(coverage_gs.leads(rows), f"{name}_leads.csv", verdict="")
+    assert set(rows["split"]) == set(splits)
     checked = 0
     for row in table.to_dict("records"):
         part = rows[(rows["concentration"] == row["concentration"]) & (rows["available"] == row["available"])]
         values = part.pivot(index="split", columns="rule", values=row["outcome"])
         apart = 100 * (values["coverage-gs"] - values[row["less"]]) / values["uniform"].mean()
-        assert len(apart) == row["splits"] == 15
+        assert len(apart) == row["splits"] == len(splits)
         assert interval(apart) == pytest.approx((row["difference %"], row["+-"]), rel=DIGITS)
         checked += 1
     assert checked == 4 * 6 * 4
