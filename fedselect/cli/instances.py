@@ -127,8 +127,8 @@ def submit(
     The decision is evaluated again, and the certificate checked. What is better enters the ledger by a change to the
     repository that includes the file.
 
-    Exit codes: 0 better than what the ledger has; 2 no such file, or about no instance of the library; 3 refused; 4
-    sound, but no better.
+    Exit codes: 0 better than what the ledger has; 2 no such file, one without a feasible decision or a certificate, or
+    about no instance of the library; 3 refused; 4 sound, but no better.
     """
     name, verdict = instances.submit(file)
     if format == "json":

@@ -20,7 +20,7 @@ from solvers.errors import InvalidOption, InvalidProblem
 from solvers.instances.library import FOLDER, best, info, load, names
 from solvers.problem import Problem
 from solvers.reading import Unreadable, is_json, read_json
-from solvers.solution import Solution, proves
+from solvers.solution import FORMAT, Solution, proves
 
 #: Share of a certified bound by which another must be better to count: searches that prove the same optimum end some
 #: 1e-12 apart by rounding, and nobody wins by that.
@@ -225,8 +225,9 @@ def _read(path: Path) -> tuple[str, Any, Certificate | None]:
         except (InvalidProblem, OSError) as error:
             if "not a certificate file" not in str(not_certificate):
                 raise not_certificate from error
+            reason = str(error).removeprefix(f"{path} is not a solution file ({FORMAT}): ")
             raise CertificateError(
-                f"{path} holds no solution and no certificate; a submission is what 'fedselect solve NAME --out FILE' "
+                f"{path} holds no solution and no certificate ({reason}); a submission is what 'fedselect solve NAME --out FILE' "
                 "wrote (with --start IDS for a selection found elsewhere), or Solution.save, or --certificate"
             ) from error
         return problem_digest(solution.problem), solution.x, solution.certificate

@@ -76,6 +76,17 @@ def test_a_stranger_submits(tmp_path):
         instances.submit(tmp_path / "pickled.npz")
 
 
+def test_the_refusal_of_an_infeasible_decision_says_that(tmp_path):
+    solution = solve(instances.load(SMALL), "greedy")
+    file = solution.save(tmp_path / "solution.npz")
+    with np.load(file) as stored:
+        arrays = dict(stored)
+    arrays["x"][np.flatnonzero(arrays["x"])[0]] = 0
+    np.savez(file, **arrays)
+    with pytest.raises(CertificateError, match=r"no certificate \(its decision is not feasible\)"):
+        instances.submit(file)
+
+
 @pytest.mark.parametrize(("worse", "improves"), [(0.0, False), (1e-11, False), (1e-3, True)])
 def test_bounds_better_by_rounding_alone_win_nothing(monkeypatch, worse, improves):
     proof = solve(instances.load(SMALL), certificate=True).certificate
