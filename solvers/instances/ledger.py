@@ -227,8 +227,9 @@ def _read(path: Path) -> tuple[str, Any, Certificate | None]:
                 raise not_certificate from error
             reason = str(error).removeprefix(f"{path} is not a solution file ({FORMAT}): ")
             raise CertificateError(
-                f"{path} holds no solution and no certificate ({reason}); a submission is what 'fedselect solve NAME --out FILE' "
-                "wrote (with --start IDS for a selection found elsewhere), or Solution.save, or --certificate"
+                f"{path} holds no solution and no certificate ({reason}); a submission is what "
+                "'fedselect solve NAME --out FILE' wrote (with --start IDS for a selection found elsewhere), or "
+                "Solution.save, or --certificate"
             ) from error
         return problem_digest(solution.problem), solution.x, solution.certificate
 
