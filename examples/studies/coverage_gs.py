@@ -78,13 +78,14 @@ QUICK = Scale(splits=(140, 141, 142), tuned_on=(90,), rounds=40)
 PAPER = Scale(splits=tuple(range(140, 155)), tuned_on=(90, 91, 92))
 
 
-#: Splits on letters, by the plan's amendment.
-LETTERS = tuple(range(180, 190))
+#: On letters, by the plan's amendment: splits, and rates around the best of an earlier study.
+LETTERS = {"splits": tuple(range(180, 190)), "local": (0.01, 0.03, 0.1, 0.3, 1.0)}
 
 
 def experiment(scale, concentration, available, rule, split, training=TRAINING, dataset="digits"):
     """Plan one run."""
     labels = {"partition": "dirichlet-per-class", "concentration": concentration, "n_clients": scale.clients}
+    labels["seed"] = split  # the data's own: without it all splits are one partition
     return Experiment(
         name="coverage-gs",
         rounds=scale.rounds,
@@ -161,9 +162,9 @@ def figure_of(table):
 
 def results(setup):
     """Yield the primary differences, the verdicts and what each rule has."""
+    if setup.scale is PAPER and setup.dataset != "digits":
+        setup = replace(setup, scale=replace(PAPER, **LETTERS))
     scale, dataset = setup.scale, setup.dataset
-    if scale is PAPER and dataset != "digits":
-        scale = replace(scale, splits=LETTERS)
     cells = [(concentration, available) for concentration in scale.concentrations for available in AVAILABLE]
     tuned, trials = setup.tuned(
         {(*cell, rule): [experiment(scale, *cell, rule, split, dataset=dataset) for split in scale.tuned_on]

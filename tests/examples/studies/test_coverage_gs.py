@@ -58,6 +58,15 @@ def test_three_cells_of_four_lead_and_one_behind_does_not():
     assert not any(" leads " in each for each in study.verdicts(study.leads(rows_with(two))))
 
 
+def test_each_split_deals_the_data_anew():
+    """The rules of a split meet the same clients; those of another split others."""
+    sizes = {
+        (split, rule): study.experiment(study.QUICK, 0.5, "all", rule, split).federation().sizes.tolist()
+        for split in (0, 1) for rule in (study.OURS, study.UNIFORM)
+    }  # fmt: skip
+    assert sizes[0, study.OURS] == sizes[0, study.UNIFORM] != sizes[1, study.OURS] == sizes[1, study.UNIFORM]
+
+
 @pytest.mark.thorough
 def test_a_tiny_run(tmp_path):
     """Every rule plays, the chosen rate is one of those tried, and the files say what the tables do."""

@@ -465,7 +465,7 @@ def test_e3cs_draws():
 
 @pytest.mark.parametrize(
     ("name", "splits"),
-    [("coverage_gs", coverage_gs.PAPER.splits), ("coverage_gs_letters_208", coverage_gs.LETTERS)],
+    [("coverage_gs", coverage_gs.PAPER.splits), ("coverage_gs_letters_208", coverage_gs.LETTERS["splits"])],
 )
 def test_coverage_gs(name, splits):
     """Coverage with counts less each other rule, paired by split, in per cent of uniform selection's mean."""
