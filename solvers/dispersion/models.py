@@ -30,6 +30,9 @@ PathLike = str | os.PathLike[str]
 
 Reals = NDArray[np.float64]
 
+#: Variables or constraints that a file may declare however few words it has: 8 MB of a matrix.
+_DECLARED = 1000
+
 #: A number of variables to choose, or the least and the largest one.
 Size = int | tuple[int, int]
 
@@ -187,15 +190,23 @@ def _side(
             stated["budgets"].append(Budget(use + raised, limit + raised * size, name + end))
 
 
-def _square(n: int, path: PathLike) -> Reals:
-    """Return a matrix of zeros for n variables; raise where it would be too large."""
+def _square(n: int, path: PathLike, words: int | None = None) -> Reals:
+    """Return a matrix of zeros for n variables; raise where it would be too large, or beyond the file's words."""
     if n < 1:
         raise InvalidProblem(f"{path} has no variable")
     if n > EXPANDABLE:
         raise InvalidProblem(
             f"{path} has {n} variables, whose matrix takes {8 * n * n / 2**30:.3g} GiB; up to {EXPANDABLE} are read"
         )
+    if words is not None:
+        _check_declared(n, words, "variables", path)
     return np.zeros((n, n))
+
+
+def _check_declared(number: int, words: int, what: str, path: PathLike) -> None:
+    """Refuse a number that a file of fewer words declares, as memory for its square is asked for."""
+    if number > max(_DECLARED, words):
+        raise InvalidProblem(f"{path} declares {number} {what}, in {words} words")
 
 
 # -- QUBO ------------------------------------------------------------------------------------------------------------
@@ -229,7 +240,8 @@ def read_qubo(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     FileNotFoundError
         When there is no such file.
     InvalidProblem
-        When the file is not of this format, has more than 20 000 variables, or the size does not fit.
+        When the file is not of this format, has more than 20 000 variables, or more than 1 000 and more than it has
+        words, or the size does not fit.
     """
     entries: list[tuple[int, int, float]] = []
     n, constant = None, 0.0
@@ -258,7 +270,7 @@ def read_qubo(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     n = largest + 1 - first if n is None else n
     if largest - first >= n:
         raise InvalidProblem(f"{path} is no QUBO: its header has {n} variables, and one is {largest}")
-    matrix = _square(n, path)
+    matrix = _square(n, path, 3 * len(entries))
     for i, j, value in entries:
         matrix[i - first, j - first] += value / 2
         matrix[j - first, i - first] += value / 2
@@ -449,11 +461,12 @@ def read_qplib(path: PathLike, size: Size | None = None) -> QuadraticProblem:
     FileNotFoundError
         When there is no such file.
     InvalidProblem
-        When the file is not of this format, states another problem, has more than 20 000 variables, or the size does
-        not fit.
+        When the file is not of this format, states another problem, has more than 20 000 variables, or more than 1 000
+        and more than it has words, or the size does not fit.
     """
-    lines = (line.split("#")[0].split("%")[0].split() for line in _text(path, "a QPLIB file").splitlines()[1:])
-    words = iter([line for line in lines if line])
+    split = (line.split("#")[0].split("%")[0].split() for line in _text(path, "a QPLIB file").splitlines()[1:])
+    lines = [line for line in split if line]
+    words = iter(lines)
     try:
         kind = next(words)[0].upper()
         sense = next(words)[0].lower()
@@ -465,7 +478,9 @@ def read_qplib(path: PathLike, size: Size | None = None) -> QuadraticProblem:
             )
         n = int(next(words)[0])
         count = int(next(words)[0]) if kind[2] == "L" else 0
-        matrix = _square(n, path)
+        length = sum(map(len, lines))
+        matrix = _square(n, path, length)
+        _check_declared(count, length, "constraints", path)
         for i, j, value in _entries(words, 3) if kind[0] != "L" else ():
             a, b = _place(i, n), _place(j, n)
             matrix[a, b] += value / 2

@@ -20,6 +20,7 @@ import pytest
 from solvers import InvalidProblem, Solution, load, solve
 from solvers.certificates import Certificate
 from solvers.dispersion import DispersionProblem, read_densest_subgraph, read_points
+from solvers.dispersion.models import READERS, read_qubo
 from solvers.errors import CertificateError
 from solvers.instances.library import unpack
 from solvers.reading import (
@@ -160,6 +161,26 @@ def test_a_graph_has_no_more_vertices_than_words(tmp_path, head):
     (tmp_path / "graph.dat").write_text(f"{head}\n1 2\n")
     with pytest.raises(InvalidProblem, match="its first line promises"), little_memory():
         read_densest_subgraph(tmp_path / "graph.dat", 2)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "what"),
+    [
+        ("few.qubo", "p qubo 0 20000 1 0\n0 0 1\n", "20000 variables, in 3 words"),
+        ("few.qubo", "0 19999 1\n", "20000 variables, in 3 words"),
+        ("few.qplib", "few\nQBN\nmaximize\n20000\n", "20000 variables, in 3 words"),
+        ("few.qplib", "few\nQBL\nmaximize\n9\n1000000000\n", "1000000000 constraints, in 4 words"),
+    ],
+)
+def test_a_model_has_no_more_variables_than_words(tmp_path, name, text, what):
+    (tmp_path / name).write_text(text)
+    with pytest.raises(InvalidProblem, match=f"{name} declares {what}"), little_memory():
+        READERS[tmp_path.joinpath(name).suffix](tmp_path / name, 2)
+
+
+def test_a_sparse_qubo_may_be_small(tmp_path):
+    (tmp_path / "few.qubo").write_text("1000 1\n0 0 1\n")
+    assert read_qubo(tmp_path / "few.qubo", 2).n == 1000
 
 
 def test_a_sparse_graph_may_be_small(tmp_path):
