@@ -115,9 +115,7 @@ def convert(
     ],
     kind: Annotated[
         str,
-        typer.Option(
-            help="intervals (FedScale's and FLASH's too), transitions (Plato's), pings, power (FedZero's); or devices."
-        ),
+        typer.Option(help="intervals (FedScale's and FLASH's too), transitions, pings, power (FedZero's); or devices."),
     ] = "intervals",
     out: Annotated[Path, typer.Option(help="The file: .csv, .csv.gz or .parquet.")] = Path("converted.csv"),
     devices: Annotated[
