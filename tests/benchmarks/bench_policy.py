@@ -36,7 +36,7 @@ from solvers.dispersion.policy import DEFAULT_POLICY, Policy
 
 #: The fields that are asked about, by default.
 FIELDS = ("few_clients", "rlt_ratio", "idle_cores", "tabu_moves", "products")
-FIELDS += ("wide_gap", "stall_growth", "node_accuracy", "spell", "small_problem")
+FIELDS += ("wide_gap", "stall_growth", "node_accuracy", "spell")
 
 #: Rounds that are proved, from milliseconds to a second, and two that are not.
 PROVED = (
