@@ -255,3 +255,11 @@ def test_every_figure_of_the_gallery_has_a_take_away():
     pictures = re.findall(r"^!\[.*\n", page, flags=re.MULTILINE)
     said = re.findall(r"^!\[.*\n\n\*([A-Z][^*]{40,}\.)\*\n\n", page, flags=re.MULTILINE)
     assert len(said) == len(pictures) >= 15
+
+
+def test_every_study_says_what_would_change_its_finding():
+    studies = [path for path in sorted(GALLERY.glob("*.md")) if path.stem not in ("index", "provenance")]
+    assert len(studies) >= 16
+    for path in studies:
+        text = path.read_text(encoding="utf-8")
+        assert len(re.findall(r"^\*\*What would change our mind\*\*: ", text, flags=re.MULTILINE)) == 1, path.name
