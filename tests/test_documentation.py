@@ -134,3 +134,25 @@ def test_what_is_cited_is_this_version():
         r"^## \[(\d.*)\] - (.*)$", (ROOT / "CHANGELOG.md").read_text(encoding="utf-8"), flags=re.MULTILINE
     )
     assert released[0] == (__version__, cited["date-released"])
+
+
+def sentences(text):
+    """Yield a page's sentences: no code, formulas, tables, headings, directives, lists of files or targets of links."""
+    text = re.sub(r"\A---\n.*?\n---\n|```.*?```|<!--.*?-->|\$\$.*?\$\$", "", text, flags=re.DOTALL)
+    text = re.sub(r"^(#|\||:::|!\[|\(|\[\^?\w+\]:).*$", "", text, flags=re.MULTILINE)
+    text = re.sub(r"\]\([^)]*\)", "]", re.sub(r"`[^`]*`|\$[^$]*\$|\{\w+\}", "`x`", text))
+    for block in re.split(r"\n\s*\n|\n\s*(?:[*-]|\d+\.) ", text):
+        if not block.strip().startswith(("Files", "Command")):
+            yield from re.split(r"(?<=[.!?:])\**\s+(?=[A-Z*`\[(])", " ".join(block.split()))
+
+
+SHORT = [path for path in [*PAGES, ROOT / "paper.md"] if not re.search(r"mathematics|/0\.[12]\.0/", path.as_posix())]
+
+
+@pytest.mark.parametrize("path", SHORT, ids=[str(path.relative_to(ROOT)) for path in SHORT])
+def test_sentences_of_a_page_are_short(path):
+    """Half of them have at most 20 words, nine of ten at most 30; fragments below four words do not count."""
+    lengths = [len(each.split()) for each in sentences(path.read_text(encoding="utf-8")) if len(each.split()) > 3]
+    lengths += [0] * (5 - len(lengths))  # a page of a sentence or two has no quantiles to speak of
+    median, most = (round(float(np.quantile(lengths, q)), 6) for q in (0.5, 0.9))
+    assert (median <= 20, most <= 30) == (True, True), f"median {median:g} words, nine of ten up to {most:g}"

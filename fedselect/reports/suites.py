@@ -221,11 +221,11 @@ _HEADS = {
 
 _MEANING = (
     "Proved: decision and bound meet to 1e-6, by our own check; says so itself: what the backend calls optimal, in "
-    f"its own tolerances. Means are shifted geometric ones of the seconds to a proof, shift {SHIFT:g} s: over all "
-    "races, with the limit where nothing was proved, and over the common races, which every method that proves "
+    f"its own tolerances. Means are shifted geometric ones of the seconds to a proof, shift {SHIFT:g} s. They are over "
+    "all races, with the limit where nothing was proved, and over the common races, which every method that proves "
     "anything has proved. Best value: races in which the best value known was reached (to 1e-6). The primal integral "
     "and the processor seconds are means per race. All means are over the races that a method took: what a licence "
-    "refuses counts neither for nor against it, and the first method's primal integral stands beside it over the same "
+    "refuses counts neither for nor against it. The first method's primal integral stands beside it over the same "
     "races. Starts of external solvers count in their time. Late: solves that ended beyond the limit by more than 10 % "
     "and by more than 0.2 s."
 )
@@ -251,8 +251,8 @@ def _lost_table(table: pd.DataFrame, ours: Sequence[str]) -> Table:
     more = f" {len(races) - _MOST} more are in the file of all rows." if len(races) > _MOST else ""
     caption = (
         f"Lost races, {len(races)}: another's method did better than {ours[0]}. Proof: it proved what {ours[0]} did "
-        "not (seconds); sooner: it proved in less than half the time, and at least 0.1 s sooner; decision: its "
-        f"decision is better (objectives); bound: neither proved it, and its gap is less than 0.9 of ours.{more}"
+        "not (seconds). Sooner: it proved in less than half the time, and at least 0.1 s sooner. Decision: its "
+        f"decision is better (objectives). Bound: neither proved it, and its gap is less than 0.9 of ours.{more}"
     )
     return Table("lost", caption, tuple(Column(head, numeric=place > 3) for place, head in enumerate(heads)), rows)
 
