@@ -189,8 +189,7 @@ class SelectorBase(Stateful):
         TypeError
             When the constructor has no such option. Its own errors come beside.
         """
-        if not isinstance(federation, Federation):
-            raise ConfigError(f"{cls.__name__}.of takes a Federation and a size; got {federation!r:.80}")
+        check_federation(cls, federation)
         world = Scenario(federation.sizes, None, size=check_size(size), rounds=1, data=federation)  # type: ignore[arg-type]
         wanted = dict(inspect.signature(cls).parameters)
         check_keywords(f"{cls.__name__}.of", cls.__init__, options)
@@ -249,6 +248,12 @@ class SelectorBase(Stateful):
         plain = {name: value for name, value in vars(self).items() if isinstance(value, (bool, int, float, str))}
         shown = ", ".join(f"{name}={value!r}" for name, value in plain.items() if not name.startswith("_"))
         return f"{type(self).__name__}({shown})"
+
+
+def check_federation(kind: type, federation: Federation) -> None:
+    """Raise `ConfigError` where a selector is to be built of what is no `Federation`."""
+    if not isinstance(federation, Federation):
+        raise ConfigError(f"{kind.__name__}.of takes a Federation and a size; got {federation!r:.80}")
 
 
 def check_size(size: int) -> int:

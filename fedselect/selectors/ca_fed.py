@@ -216,6 +216,8 @@ class CAFed(SelectorBase):
                 self.minima = np.broadcast_to(np.asarray(minima, dtype=np.float64), (n,))
             except (TypeError, ValueError, OverflowError) as error:
                 raise ConfigError(f"minima must be one number for each of {n} clients: {error}") from None
+            if not np.isfinite(self.minima).all():
+                raise ConfigError(f"minima must be finite; got {minima!r:.80}")
         self._loss = np.zeros(n)  # F̂
         self._least = np.zeros(n)  # running minimum of F̂
         self._started = False
@@ -276,14 +278,15 @@ def ca_fed(
     bound_by: str | None = None,
     time_limit: float | None = None,
 ) -> CAFed:
-    """Exclude clients that are seldom there, or in long spells, where that lowers the error estimate.
+    """Exclude clients where that lowers the error estimate.
 
-    ``oracle=True`` takes the true availability and correlation from the scenario, as the paper's experiments do.
-    ``convention="code"`` is the authors' code where it differs: the first pass by absolute correlation, exclusions
-    that change nothing made, smallest losses constant (those of a logistic regression on each client's own samples; 0
-    on images, and where a client has one class), and, without the oracle, a prior of 100 rounds at the true values
-    with an estimator of λ that is not consistent (see `ChainEstimates`). ``step="full"`` scales a round's weights to
-    the sum that they would have had without exclusions.
+    Method ``"ca-fed"`` tries them in the order of their correlation, then of their availability, which have no other
+    part in the choice. ``oracle=True`` takes the true availability and correlation from the scenario, as the paper's
+    experiments do. ``convention="code"`` is the authors' code where it differs: the first pass by absolute correlation,
+    exclusions that change nothing made, smallest losses constant (those of a logistic regression on each client's own
+    samples; 0 on images, and where a client has one class), and, without the oracle, a prior of 100 rounds at the true
+    values with an estimator of λ that is not consistent (see `ChainEstimates`). ``step="full"`` scales a round's
+    weights to the sum that they would have had without exclusions.
     """
     n, authors = scenario.n_clients, convention == "code"
     chains: ChainEstimates | KnownChains

@@ -86,7 +86,7 @@ def urns_of_groups(sizes: NDArray[np.int64], n_urns: int, merges: NDArray[np.flo
 
 @SELECTORS.register("clustered-sampling")
 class ClusteredSampling(SelectorBase):
-    r"""Draw one client from each of m distributions: unbiased, with less variance than drawing m times from one.
+    r"""Draw one client from each of m distributions: unbiased, with no more variance than drawing m times from one.
 
     The distributions sum to :math:`m\, n_k / \sum_i n_i`. As `MDSample` it is unbiased: a client drawn c times weighs c
     / m, with expectation :math:`n_k / \sum_{i \in A} n_i`; the variance of the weights is never larger, and on average

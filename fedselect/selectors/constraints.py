@@ -78,7 +78,7 @@ class RunBudget:
     limit : float or (N,) array of float
         What all clients have, or each.
     name : str
-        What messages call it.
+        What messages and records call it.
     """
 
     use: NDArray[np.float64] | str
@@ -246,7 +246,7 @@ class RoundConstraints(Stateful):
         Raises
         ------
         ConfigError
-            When no client at all can be selected, or a budget of the clock has none.
+            When no client at all can be selected, or a budget is over times of a clock and the round has none.
         """
         there = round.available if candidates is None else candidates & round.available
         ids, most = np.flatnonzero(there), min(size, int(there.sum()))
@@ -480,6 +480,8 @@ class _Groups:
         limits = {key: table[key] for key in ("at_least", "at_most") if key in table}
         try:
             if "members" in table:
+                if said := [key for key in ("by", "value") if key in table]:
+                    raise ConfigError(f"a quota has members, or by; beside members there is no use for {said[0]}")
                 return [Quota(table["members"], name=table.get("name", ""), **limits)]
             if "by" not in table:
                 raise ConfigError("a quota has members, or by: a column of clients_file, 'label' or 'availability'")

@@ -54,7 +54,7 @@ class CoverageGS(FedGS):
     learned, warmup, truth, edges, cost : optional
         Of a graph that is learned; see `FedGS`.
     constraints : RoundConstraints, optional
-        Side constraints of every round but those of the warm-up, for a method that keeps them.
+        Side constraints of every round, for a method that keeps them; in the warm-up, budgets over the run alone.
 
     Raises
     ------

@@ -63,8 +63,8 @@ class DivFL(SelectorBase):
     aggregation : {"represented", "samples", "mean", "deadline"}
         Weights of the selected.
     constraints : RoundConstraints, optional
-        Side constraints of every round but those of the warm-up, for a method that keeps them. Clients that were not
-        heard come first as far as these allow.
+        Side constraints of every round, for a method that keeps them; in the warm-up, budgets over the run alone.
+        Clients that were not heard come first as far as these allow.
 
     Raises
     ------
@@ -105,7 +105,12 @@ class DivFL(SelectorBase):
         elif warmup:
             raise ConfigError(f"warmup must be 0 where features are given: nobody trains to be compared; got {warmup}")
         else:
-            rows = np.asarray(features, dtype=np.float64)
+            try:
+                rows = np.asarray(features, dtype=np.float64)
+            except (TypeError, ValueError, OverflowError):
+                raise ConfigError(
+                    f"features must be one row of numbers for each client; got {features!r:.80}"
+                ) from None
             if rows.ndim != 2 or len(rows) != self.importance.size or not np.isfinite(rows).all():
                 raise ConfigError(f"features must be one row of numbers for each client; got shape {rows.shape}")
             products = gram(rows)  # to the same bits on every processor

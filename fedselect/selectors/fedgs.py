@@ -20,6 +20,7 @@ from fedselect.rounds.scenario import Scenario
 from fedselect.selectors.base import (
     SELECTORS,
     SelectorBase,
+    check_federation,
     check_size,
     check_solving,
     data_weights,
@@ -98,10 +99,10 @@ class FedGS(SelectorBase):
     alpha : float
         Weight α of the distances against the balance of the counts.
     scale : {"turns", "pairs", "paper"}
-        Unit of α; see `DispersionProblem.fedgs`. Under ``"turns"`` it is a turn: with α = 1 no distance outweighs one
-        selection more, whatever the number of clients and the size. Under ``"pairs"``, the authors' code's, α = 1 is
-        worth (N - 1) / m turns: about 10 where 10 of 100 are selected, 100 where 100 of 10 000 are. ``"paper"`` is
-        Eq. 14 as printed, where α = 1 only breaks ties.
+        Unit of α, for distances up to 1; see `DispersionProblem.fedgs`. Under ``"turns"`` it is a turn: with α = 1 no
+        distance outweighs one selection more, whatever the number of clients and the size. Under ``"pairs"``, the
+        authors' code's, α = 1 is worth (N - 1) / m turns: about 10 where 10 of 100 are selected, 100 where 100 of
+        10 000 are. ``"paper"`` is Eq. 14 as printed, where α = 1 only breaks ties.
     method : str
         Any method registered for the dispersion problem.
     bound_by : str, optional
@@ -130,7 +131,7 @@ class FedGS(SelectorBase):
         ``messages`` sent for the graph before the first round, and ``numbers`` in them; the notes of the selections
         start from there.
     constraints : RoundConstraints, optional
-        Side constraints of every round but those of the warm-up.
+        Side constraints of every round, for a method that keeps them; in the warm-up, budgets over the run alone.
 
     Raises
     ------
@@ -221,13 +222,14 @@ class FedGS(SelectorBase):
         **options
             Further arguments of the constructor.
         """
+        check_federation(cls, federation)
         of_labels = similarity(federation.label_distributions)
         h = distances(dependency_graph(of_labels, preset=graph, epsilon=epsilon))
         return cls(size, distances=h, **options)
 
     @property
     def alpha_in_turns(self) -> float:
-        """Turns that α is worth: what a swap of two clients can gain by distances at most."""
+        """Turns that α is worth: what a swap of two clients can gain at most by distances up to 1."""
         return turns_of(self.alpha, self.scale, self.geometry.n_clients, self.size)
 
     @property
@@ -400,7 +402,7 @@ def _matrix(distances: ArrayLike) -> Matrix:
 
 
 def turns_of(alpha: float, scale: Scale, n_clients: int, size: int) -> float:
-    """Return the turns that α is worth under a scale: what a swap can gain by distances over what a turn costs."""
+    """Return the turns that α is worth under a scale: what a swap gains by distances up to 1 over what a turn costs."""
     m = min(size, n_clients)
     if m == 1:
         return 0.0

@@ -18,6 +18,7 @@ from fedselect.selectors.base import (
     Rates,
     SelectorBase,
     availability_rates,
+    check_federation,
     check_size,
     check_solving,
     positive_rates,
@@ -77,7 +78,7 @@ class FedSS(SelectorBase):
         Side constraints of every round. Every group gets a number of clients that they leave possible, and of all
         selections with these numbers that of the largest sum of random keys is drawn, which without constraints is a
         uniform draw from each group. Where constraints leave no such selection (a budget), every group has one client
-        if that can be, as many as possible of a stratified draw stay, and the record says how many were allocated.
+        if that can be, those of a stratified draw are preferred, and the record says how many were allocated.
         Clients of a group may then differ in their probability, so that Lemma 2 need not hold; `Selection.inclusion`
         is None.
     """
@@ -141,6 +142,7 @@ class FedSS(SelectorBase):
             Of the grouping, `solvers.allocation.group_clients`.
         """
         if "groups" not in options:
+            check_federation(cls, federation)
             options["groups"] = _groups_of(federation, check_size(size), largest, seed)
         return super().of(federation, size, **options)
 

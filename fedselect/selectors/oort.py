@@ -38,10 +38,10 @@ class Oort(SelectorBase):
 
     ``convention="code"``, as released: :math:`f(U) = (\min(U, q) - u) / (\max U - u)` with u = 0.999 min U, over the
     utilities of all present (of the unexplored: their samples); the threshold is one place further; ε decays before the
-    first use; of the unexplored, those of the ``window`` · (number to draw) largest :math:`n_i (T / t_i)^\alpha` are
-    drawn in proportion to it; T rises when the two sums (of means) differ by at most 10 % of the earlier one, and falls
-    when they differ by at least five times the earlier one; once no client is unexplored ε is 0, and missing places are
-    filled at random.
+    first use; of the unexplored, those of the ``window`` · (number to draw) largest :math:`n_i` times the same power of
+    :math:`T / t_i` are drawn in proportion to it; T rises when the two sums (of means) differ by at most 10 % of the
+    earlier one, and falls when they differ by at least five times the earlier one; once no client is unexplored ε is 0,
+    and missing places are filled at random.
 
     Parameters
     ----------

@@ -40,9 +40,9 @@ class ProofBudget(Stateful):
     second (in a federation of 500 clients or more: of about 20 ms), nothing is charged; what takes more is charged with
     the rest, what is not proved with all. The budget begins with about half a second's work and grows by that of 20 ms
     in every round, and by a tenth of the decision's; by half of that after an attempt that proved nothing, by a quarter
-    after two in a row, and so on. When it is spent, rounds of about as many clients as could not be proved, or more,
-    are decided without a proof until it has grown to twice what the last attempt took. That is done by swaps and tabu
-    search with a fixed number of moves or, between points without side constraints, by ``tangent``.
+    after two in a row, and so on. When it is spent, rounds are decided without a proof until it has grown to twice what
+    the last attempt took, or to as much where that proved its decision. That is done by swaps and tabu search with a
+    fixed number of moves or, between points without side constraints, by ``tangent``.
 
     Work is counted (``work_limit`` of `solvers.solve`, here in entries of the matrix): what is proved, and with it the
     decision, is a function of the rounds and the seed. Seconds enter where the round itself has a time limit.

@@ -24,6 +24,7 @@ from fedselect.selectors.base import (
     aggregate,
     availability_rates,
     check_aggregation,
+    check_federation,
     check_importance,
     check_length,
     check_size,
@@ -164,9 +165,9 @@ class FedCS(SelectorBase):
     """Select the m available clients with the largest true success rates, ties broken by id.
 
     FedCS as E3CS adapts it to volatile clients (Huang et al., IEEE IoT-J 2022, Appendix A): an oracle that maximises
-    the expected number of returns. Of equal rates the lower id wins in every round, as E3CS's Fig. 3 shows. (The
-    original of Nishio and Yonetani 2019 packs clients under a deadline by their latencies; that is
-    `fedselect.selectors.TimedFedCS`, which the selector ``fedcs`` is where there is a clock.)
+    the expected number of returns. Of equal rates the lower id wins, so that the same clients are selected in every
+    round, as in E3CS's Fig. 3. (The original of Nishio and Yonetani 2019 packs clients under a deadline by their
+    latencies; that is `fedselect.selectors.TimedFedCS`, which the selector ``fedcs`` is where there is a clock.)
 
     Parameters
     ----------
@@ -232,6 +233,7 @@ class CSUCBQ(SelectorBase):
     @classmethod
     def of(cls, federation: Federation, size: int, *, owed: float = 0.5, **options: Any) -> Self:
         r"""Build the selector; client k is owed :math:`\min(1, \varphi\, m\, n_k / \sum_i n_i)`, φ = ``owed``."""
+        check_federation(cls, federation)
         options.setdefault("fractions", _owed(federation.sizes, check_size(size), owed))
         return super().of(federation, size, **options)
 

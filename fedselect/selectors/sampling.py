@@ -48,6 +48,8 @@ class Uniform(SelectorBase):
         self.aggregation = check_aggregation(aggregation)
 
     def _choose(self, round: RoundContext, present: NDArray[np.int64]) -> Selection:
+        if self.over > 1 and round.clock is None:
+            raise ConfigError("over-selection takes the updates that arrive first, and this round has no clock")
         m = min(asked(self.size, self.over), present.size)
         clients = np.sort(round.rng.choice(present, size=m, replace=False))
         inclusion = np.where(round.available, m / present.size, 0.0)
@@ -87,8 +89,9 @@ class MDSample(SelectorBase):
         taken over the draws of those present. The second is what FedAvg does by default in FedGS's code, whose FedProx
         draws among the available; it selects fewer clients where fewer are there, and none where none of the drawn is.
     duplicates : {"counted", "once"}
-        ``"counted"``: a client drawn c times weighs c / m. ``"once"``: all drawn clients weigh the same, however often
-        they were drawn, which is what FedGS's Table 2 looks like; large clients then count for less.
+        ``"counted"``: a client drawn c times weighs c over the draws of those present (m, or fewer with
+        ``among="all"``). ``"once"``: all drawn clients weigh the same, however often they were drawn, which is what
+        FedGS's Table 2 looks like; large clients then count for less.
     """
 
     def __init__(

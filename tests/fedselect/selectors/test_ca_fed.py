@@ -270,6 +270,8 @@ def test_what_is_no_number_for_each_client_is_a_sentence():
     for minima in ("least", np.zeros(4), [0.0, 3 + 0j, 0.0], [0.0, 10**400, 0.0]):
         with pytest.raises(ConfigError, match="minima must be one number for each of 3 clients"):
             CAFed(importance=np.full(3, 1 / 3), minima=minima)
+    with pytest.raises(ConfigError, match=r"minima must be finite; got \[0.0, nan, 0.0\]"):
+        CAFed(importance=np.full(3, 1 / 3), minima=[0.0, np.nan, 0.0])
 
 
 def test_known_minima_are_constants():

@@ -158,6 +158,8 @@ def test_a_table_of_clients_gives_groups_and_uses(clients_file, small_scenario):
     [
         ({"quota": []}, "constraints has no key 'quota'"),
         ({"quotas": [{"at_least": 1}]}, "a quota has members, or by"),
+        ({"quotas": [{"members": [0], "by": "region"}]}, "beside members there is no use for by"),
+        ({"quotas": [{"members": [0], "value": "north"}]}, "beside members there is no use for value"),
         ({"quotas": [{"by": "colour"}]}, "has no column 'colour'; it has region, seconds"),
         ({"quotas": [{"by": "region", "value": "west"}]}, "no client has the region 'west'"),
         ({"quotas": [{"members": [99]}]}, "names client 99"),

@@ -106,8 +106,9 @@ def test_divfl_warms_up_on_everybody_and_refuses_a_simulation_without_updates():
         told(selector, selector.select(context(there, 1)), there, np.ones((5, 3)), 1)
     with pytest.raises(ConfigError, match="warmup must be 0 where features are given"):
         DivFL(2, importance=equal_importance(5), features=np.eye(5), warmup=1)
-    with pytest.raises(ConfigError, match="one row of numbers for each client"):
-        DivFL(2, importance=equal_importance(5), features=np.ones((4, 2)))
+    for features in (np.ones((4, 2)), "labels", [[1.0], [2.0, 3.0]]):
+        with pytest.raises(ConfigError, match="one row of numbers for each client"):
+            DivFL(2, importance=equal_importance(5), features=features)
 
 
 # -- Fed-CBS -----------------------------------------------------------------------------------------------------------

@@ -65,7 +65,7 @@ def test_an_attempt_that_does_not_prove_is_charged_and_keeps_its_bound():
     assert budget.budget == pytest.approx(4e7 - used + (2e6 + 0.1 * found.work * problem.n) / 2)
     assert budget.failed == 1
     assert found.bound < problem.trivial_bound()
-    # the next of that size waits until the budget is there again, a much smaller one does not
+    # the next waits until the budget is there again; a much smaller one does not where nothing is to be paid first
     assert budget.solve(problem, context(problem.n)).details["proof_seconds"] == 0.0
     budget.price = 0.0
     assert budget.solve(hard(14, 4), context(14)).status == "optimal"

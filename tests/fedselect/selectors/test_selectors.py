@@ -105,6 +105,9 @@ def test_of_takes_importance_by_name_and_refuses_what_it_cannot_begin_with(feder
     assert selectors.FedSS.of(federation, 4, largest=2).group_sizes.size == 2
     with pytest.raises(ConfigError, match=r"Uniform.of takes a Federation and a size; got 4"):
         Uniform.of(4, 4)
+    for kind in (selectors.FedGS, selectors.CoverageGS, selectors.FedSS, selectors.CSUCBQ):
+        with pytest.raises(ConfigError, match=rf"{kind.__name__}.of takes a Federation and a size; got 4"):
+            kind.of(4, 4)
     with pytest.raises(ConfigError, match="clients to select must be a positive integer; got 0"):
         Uniform.of(federation, 0)
     with pytest.raises(ConfigError, match="importance must be 'samples' or 'equal'; got 'size'"):

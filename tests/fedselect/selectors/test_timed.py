@@ -14,7 +14,7 @@ from fedselect.errors import ConfigError
 from fedselect.randomness import generator
 from fedselect.rounds import History, Scenario, play
 from fedselect.rounds.protocol import Outcome, RoundContext, RoundFeedback, Selection
-from fedselect.selectors import SELECTORS, Oort, TiFL
+from fedselect.selectors import SELECTORS, Oort, TiFL, Uniform
 from tests.fedselect.driving import everybody
 
 SIZES = np.array([10, 20, 30, 40, 50, 60])
@@ -224,6 +224,8 @@ def test_over_selecting_uniform_takes_the_first():
         assert chosen[played.outcomes[chosen] == Outcome.RETURNED].tolist() == chosen[:10].tolist()
         assert played.applied.sum() == pytest.approx(1.0)
         assert played.times.seconds == pytest.approx(chosen[9] + 1, abs=1e-3)
+    with pytest.raises(ConfigError, match="takes the updates that arrive first, and this round has no clock"):
+        Uniform(2, over=1.3).select(asked(0))
 
 
 @pytest.mark.parametrize("name", ["oort", "tifl"])
