@@ -124,7 +124,8 @@ class AllocationProblem(Problem):
     Raises
     ------
     InvalidProblem
-        When an argument is not as described, the bounds leave no allocation, or squares of deviations overflow.
+        When an argument is not as described, the bounds leave no allocation, or squares of deviations overflow or
+        vanish.
 
     Notes
     -----

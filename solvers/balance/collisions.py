@@ -51,7 +51,7 @@ def expected_solutions(vectors: NDArray[np.int64], need: NDArray[np.int64]) -> f
 
 
 def balance_exactly(problem: BalanceProblem, run: Run) -> None:
-    r"""Replace ten clients of the incumbent by ten that make its union as balanced as whole counts can be.
+    r"""Replace ten clients by ten that make the union as balanced as whole counts can be, or nearly enough.
 
     Ten clients are two fours and a pair. Of all fours those are listed whose residue, a random linear function of the
     counts, is one of two drawn numbers; a pair of the residue that is left joins a four of either list where their

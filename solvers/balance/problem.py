@@ -48,7 +48,7 @@ class BalanceProblem(ConstrainedProblem):
 
     Examples
     --------
-    The first figure of the paper: greedy selection begins with the balanced client and takes the second one.
+    Figure 3 of the paper: greedy selection begins with the balanced client and takes the second one.
 
     >>> from solvers import solve
     >>> counts = [[5] * 6, [6, 6, 6, 6, 6, 0], [0, 0, 0, 10, 10, 10], [10, 10, 10, 0, 0, 0]]

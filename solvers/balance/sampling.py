@@ -6,8 +6,9 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from solvers.balance.problem import BalanceProblem
-from solvers.checks import vector
-from solvers.options import AtLeast
+from solvers.checks import number, vector
+from solvers.errors import InvalidProblem
+from solvers.options import Above, AtLeast
 
 #: Imbalance below which a union counts as balanced: its inverse stays a number, and ties are drawn evenly.
 _BALANCED = 1e-9
@@ -22,18 +23,19 @@ def draw_fed_cbs(
 ) -> NDArray[np.int64]:
     r"""Draw clients one after the other, each with a probability proportional to :math:`1 / \mathrm{QCID}^{\beta}`.
 
-    Client i is drawn in place k, after the k − 1 of M, in proportion to :math:`\mathrm{QCID}(M \cup i)^{-\beta_k}`;
-    for the first place a bonus is added, :math:`\lambda \sqrt{3 \ln t / (2 T_i)}` in round t for a client chosen
-    :math:`T_i` times, which explores clients that were seldom chosen (Zhang et al., ICML 2023).
+    Client i is drawn in place k, after the k − 1 of M, in proportion to :math:`\mathrm{QCID}(M \cup i)^{-\beta_k}`,
+    where less than 1e-9 counts as 1e-9. For the first place a bonus is added, :math:`\lambda \sqrt{3 \ln t / (2 T_i)}`
+    in round t for a client chosen :math:`T_i` times, which explores clients that were seldom chosen (Zhang et al.,
+    ICML 2023).
 
     Parameters
     ----------
     problem : BalanceProblem
-        The clients, and how many to draw.
+        The clients, and how many to draw; without side constraints.
     rng : numpy.random.Generator
         Source of randomness.
     exponent : float, optional
-        β of every place; β_k = k by default.
+        β > 0 of every place; β_k = k by default.
     bonus : (n,) array-like, optional
         What is added for the first place, at least 0; nothing by default.
 
@@ -45,8 +47,12 @@ def draw_fed_cbs(
     Raises
     ------
     InvalidProblem
-        When the bonus is not as described.
+        When the exponent or the bonus is not as described, or the problem has side constraints.
     """
+    if problem.is_constrained:
+        raise InvalidProblem("Fed-CBS's draws keep no side constraints; problem.without() has none")
+    if exponent is not None:
+        exponent = number(exponent, "exponent", Above(0))
     added = np.zeros(problem.n) if bonus is None else vector(bonus, "bonus", AtLeast(0), n=problem.n)
     free = np.ones(problem.n, dtype=bool)
     sums, total = np.zeros(problem.classes, dtype=np.int64), 0

@@ -55,9 +55,9 @@ def regret_bound(n_clients: int, size: int, floors: ArrayLike, rate: float | Non
     r"""Theorem 1: :math:`R_T \le \eta \sum_t (k - K\sigma_t) + (K / \eta) \ln K`.
 
     Read it with three caveats. It holds against the best *fixed* allocation, not against the optimum of each round as
-    Definition 1 writes (against that one, random successes give regret T·k/2, above the bound). Its proof needs
-    exact inclusion probabilities (draws ``madow`` or ``dep-round``; not ``successive``, which the paper uses). And
-    Fact 8 needs η ≤ Kσ_t / (k − Kσ_t): with σ_t = 0 the bound is unproved.
+    Definition 1 writes (against that one, random successes give regret T·k/2, which outgrows the bound). Its proof
+    needs exact inclusion probabilities (draws ``madow`` or ``dep-round``; not ``successive``, which the paper uses).
+    And Fact 8 needs η ≤ Kσ_t / (k − Kσ_t): with σ_t = 0 the bound is unproved.
 
     Parameters
     ----------
@@ -131,9 +131,12 @@ def reweighted(
         When an argument is not as described.
     """
     logs = vector(log_weights, "log_weights").copy()
-    p = vector(p, "p", n=logs.size)
+    p = vector(p, "p", AtLeast(0), n=logs.size)
     floor, rate = number(floor, "floor", AtLeast(0)), number(rate, "rate", AtLeast(0))
-    ids = np.setdiff1d(_ids(returned, "returned"), _ids(overflow, "overflow"))
+    held = _ids(overflow, "overflow")
+    if held.size and not (held.min() >= 0 and held.max() < logs.size):
+        raise InvalidProblem(f"overflow must hold ids of clients, from 0 to {logs.size - 1}; got {overflow!r:.80}")
+    ids = np.setdiff1d(_ids(returned, "returned"), held)
     if ids.size and not (ids[0] >= 0 and ids[-1] < logs.size and p[ids].min() > 0):
         raise InvalidProblem("returned must hold ids of clients with a positive probability")
     residual = max(0.0, float(p.sum()) - logs.size * floor)
@@ -143,7 +146,8 @@ def reweighted(
 
 def _ids(value: ArrayLike, name: str) -> NDArray[np.int64]:
     array = frozen_array(value, name)
-    if (array != np.rint(array)).any() or np.abs(array).max(initial=0.0) > 2**52:
+    is_mask = array.size > 0 and np.asarray(value).dtype == np.bool_
+    if is_mask or (array != np.rint(array)).any() or np.abs(array).max(initial=0.0) > 2**52:
         raise InvalidProblem(f"{name} must hold ids of clients, whole numbers; got {value!r:.80}")
     return array.astype(np.int64)
 

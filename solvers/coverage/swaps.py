@@ -36,7 +36,7 @@ def kernel(problem: CoverageProblem, run: Run, steps: float | None) -> Any:
 
 
 def ascend(problem: CoverageProblem, run: Run, clients: NDArray[np.int64], sweeps: int | None = None) -> None:
-    r"""Improve a selection by swaps until none does; what it becomes is offered.
+    r"""Improve a selection by swaps until none does; offer what it becomes where that is as good as the incumbent.
 
     A row i is worth :math:`d_i` now and :math:`e_i` without its representative. With candidate j for the selected r
     the objective changes by :math:`\sum_i \max(0, s_{ij} - d_i) - \sum_{i \to r} (d_i - \max(e_i, \min(s_{ij},

@@ -18,25 +18,25 @@ from solvers.solution import Solution
 def corollary(problem: CutoffProblem, run: Run) -> None:
     r"""Corollary 4's rule, :math:`K = \lceil \ln T / (-2 \ln(1 - p_{\min})) \rceil`, at least 1.
 
-    The smallest K for which every client's bias :math:`(1 - p)^{2K}` is at most 1/T.
+    The smallest K for which every client's squared bias :math:`(1 - p)^{2K}` is at most 1/T.
     """
     run.offer(corollary_cutoff(problem))
 
 
 def corollary_cutoff(problem: CutoffProblem) -> int:
-    """Return the cutoff of Corollary 4; a quotient within rounding of an integer counts as that integer."""
+    """Return the cutoff of Corollary 4, up to 2^61; a quotient within rounding of an integer counts as that integer."""
     slowest = float(problem.rates.min())
     if slowest == 1.0:
         return 1
     quotient = math.log(problem.horizon) / (-2.0 * math.log1p(-slowest))
-    return max(1, math.ceil(quotient * (1.0 - 1e-12)))
+    return max(1, math.ceil(min(quotient * (1.0 - 1e-12), 2.0**61)))  # a decision is below 2^62
 
 
 @method(CutoffProblem, "enumerate", kind="exact")
 def enumerate_cutoffs(problem: CutoffProblem, run: Run) -> None:
     """Evaluate K = 1, 2, … until the variance term alone exceeds the best value: exact, and never beyond T/ln T + 1.
 
-    One pass over the clients per K, by repeated multiplication.
+    One pass over the distinct rates per K, by repeated multiplication.
     """
     rates, counts = np.unique(problem.rates, return_counts=True)
     factor = (1.0 - rates) ** 2

@@ -9,8 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import integer
-from solvers.options import AtLeast
+from solvers.checks import count
 from solvers.participation.weights import check_rates
 from solvers.problem import Problem
 
@@ -29,7 +28,7 @@ class CutoffProblem(Problem):
     rates : (N,) array-like
         Participation rates p in (0, 1], Bernoulli.
     horizon : int
-        Number of rounds T ≥ 2.
+        Number of rounds T, 2 ≤ T ≤ 10¹⁵.
 
     Raises
     ------
@@ -44,7 +43,7 @@ class CutoffProblem(Problem):
     family: ClassVar[str] = "participation"
 
     def __post_init__(self) -> None:
-        self._freeze(rates=check_rates(self.rates), horizon=integer(self.horizon, "horizon", AtLeast(2)))
+        self._freeze(rates=check_rates(self.rates), horizon=count(self.horizon, "horizon", 2))
 
     @property
     def n(self) -> int:

@@ -17,8 +17,9 @@ class ParticipationWeights:
     r"""Aggregation weights :math:`\omega_t \approx 1/p` of clients whose participation rate p is unknown.
 
     FedAU (Wang & Ji, ICLR 2024), Algorithm 2: a client's weight is the mean length of its participation intervals
-    so far, where an interval is cut when it reaches K rounds (and a new one begins). `weights` are the ω to use in
-    the current round; they depend on earlier rounds alone. Then call `update` with who participated in it.
+    so far, where an interval is cut when it reaches K rounds (and a new one begins); it is 1 until the first one ends.
+    `weights` are the ω to use in the current round; they depend on earlier rounds alone. Then call `update` with who
+    participated in it.
 
     Parameters
     ----------
@@ -118,8 +119,8 @@ class ParticipationWeights:
         Raises
         ------
         InvalidProblem
-            When an entry is missing or malformed, the state belongs to other clients or another cutoff, or its
-            intervals do not add up to its rounds.
+            When an entry is missing or malformed, the state belongs to other clients or another cutoff, or its entries
+            contradict each other.
         """
         missing = {"n_clients", "cutoff", "rounds", "completed", "elapsed", "weights"} - set(state)
         if missing:
@@ -137,6 +138,10 @@ class ParticipationWeights:
         seen = np.where(completed > 0, completed * weights, 0.0) + elapsed
         if (elapsed < 0).any() or (completed < 0).any() or not np.allclose(seen, rounds, rtol=1e-9, atol=0):
             raise InvalidProblem(f"the state is not consistent: its intervals do not add up to its {rounds} rounds")
+        if (weights < 1).any() or (weights[completed == 0] != 1).any():
+            raise InvalidProblem("the state is not consistent: weights are 1 before the first interval, and never less")
+        if self.cutoff is not None and (elapsed >= self.cutoff).any():
+            raise InvalidProblem(f"the state is not consistent: intervals are cut at {self.cutoff} rounds")
         self.rounds = rounds
         self._completed, self._elapsed = completed.copy(), elapsed.copy()
         self._weights = weights

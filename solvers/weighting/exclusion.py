@@ -273,7 +273,7 @@ def cp_sat(problem: ExclusionProblem, run: Run) -> None:
     above an affine function (the chord where it is concave, a tangent where it is convex), and the left side above
     a linear cost v(S): minimising it is a knapsack with two-sided capacity, and :math:`\rho + \min(v, 0) / l`
     bounds every set in the slice. Slices that cannot beat ρ are fathomed; a better set lowers ρ; else the slice is
-    halved, which quarters the error of the affine function.
+    split.
 
     The knapsack is stated in integers: importance rounded down to multiples of about 2⁻³¹ of the slice's upper end
     (the capacity widened by n units), costs rounded down after scaling by a power of two. Every rounding thus

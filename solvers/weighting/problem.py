@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import distribution, number, one_of, takes_duals, vector
+from solvers.checks import distribution, frozen_array, number, one_of, takes_duals, vector
 from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast, AtMost
 from solvers.problem import Problem
@@ -608,7 +608,7 @@ class TotalErrorProblem(AggregationProblem):
         InvalidProblem
             When the mask is no mask of n clients, or keeps no client, or the bias is χ² and a client is left out.
         """
-        mask = np.asarray(kept)
+        mask = frozen_array(kept, "kept")
         if mask.shape != (self.n,) or not np.isin(mask, (0, 1)).all() or not mask.any():
             raise InvalidProblem(f"kept must be a mask of {self.n} booleans, not all false; got shape {mask.shape}")
         mask = mask.astype(np.bool_)

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from solvers.checks import integer, number, one_of, vector
+from solvers.checks import count, number, one_of, vector
 from solvers.errors import InvalidProblem
 from solvers.options import Above, AtLeast, Below
 from solvers.weighting.problem import OptimizationErrorProblem, TotalErrorProblem
@@ -177,7 +177,7 @@ def convergence_constants(
     if strong_convexity > smoothness:
         raise InvalidProblem(f"strong_convexity must not exceed smoothness {smoothness:g}; got {strong_convexity:g}")
     number(correlation, "correlation", Above(0), Below(1))
-    integer(local_steps, "local_steps", AtLeast(1))
+    count(local_steps, "local_steps")
     sigma = vector(deviations, "deviations", Above(0))
     eta = vector(step_sizes, "step_sizes", Above(0), of="round")
     if eta.shape[0] < 2:

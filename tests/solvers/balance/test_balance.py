@@ -126,6 +126,21 @@ def test_sampling_prefers_balance_and_explores():
     assert pairs.count(frozenset({1, 2})) > 2 * pairs.count(frozenset({0, 2})) > 0
 
 
+@pytest.mark.parametrize(
+    ("constraints", "options", "sentence"),
+    [
+        ({"exclude": [0]}, {}, "keep no side constraints"),
+        ({}, {"exponent": float("nan")}, "exponent must be finite and positive; got nan"),
+        ({}, {"exponent": -1.0}, "exponent must be finite and positive"),
+        ({}, {"bonus": [-1.0, 0.0, 0.0]}, "bonus must be non-negative"),
+    ],
+)
+def test_what_sampling_does_not_take_is_a_sentence(constraints, options, sentence):
+    problem = BalanceProblem([[9, 1], [1, 9], [6, 4]], 1, **constraints)
+    with pytest.raises(InvalidProblem, match=sentence):
+        draw_fed_cbs(problem, np.random.default_rng(0), **options)
+
+
 def test_one_draw_is_repeatable_and_more_are_no_worse():
     problem = BalanceProblem(np.random.default_rng(6).integers(1, 20, (30, 5)), 6)
     one, many = (solve(problem, "fed-cbs", seed=3, draws=draws).objective for draws in (1, 20))

@@ -62,6 +62,13 @@ def test_incremental_quota_switches_after_a_quarter(rounds, switch):
         (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [2], 0.0, 0.5), "positive probability"),
         (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [0.5], 0.0, 0.5), "returned must hold ids of clients"),
         (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [2**70], [0], 0.0, 0.5), "overflow must hold ids of clients"),
+        (
+            lambda: reweighted([0.0, 0.0], [1.0, 0.0], [2], [0], 0.0, 0.5),
+            "overflow must hold ids of clients, from 0 to 1",
+        ),
+        (lambda: reweighted([0.0, 0.0], [0.5, 0.5], [-1], [0], 0.0, 0.5), "overflow must hold ids of clients"),
+        (lambda: reweighted([0.0, 0.0], [0.5, 0.5], [], [False, True], 0.0, 0.5), "returned must hold ids of clients"),
+        (lambda: reweighted([0.0, 0.0], [1.5, -0.5], [], [0], 0.0, 0.5), "p must be non-negative; client 1 has -0.5"),
         (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], None, 0.0, 0.5), "returned must"),
         (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [0], math.nan, 0.5), "floor must be finite"),
         (lambda: reweighted([0.0, 0.0], [1.0, 0.0], [], [0], 0.0, None), "rate must be finite"),

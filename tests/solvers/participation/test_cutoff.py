@@ -66,11 +66,20 @@ def test_file_and_methods(tmp_path):
         ([np.nan], 10, "rates must be finite"),
         ([0.5], 1, "horizon must be an integer of at least 2; got 1"),
         ([0.5], 10.5, "horizon must be an integer"),
+        ([0.5], 10**400, r"horizon must be at most 10\^15"),
     ],
 )
 def test_bad_data_is_a_sentence(rates, horizon, sentence):
     with pytest.raises(InvalidProblem, match=sentence):
         CutoffProblem(rates, horizon)
+
+
+@pytest.mark.parametrize("rate", [1e-20, 1e-300, 5e-324])
+def test_rates_that_are_hardly_above_0_are_solved(rate):
+    """Corollary 4's cutoff is beyond 2^62 there, which no decision is."""
+    problem = CutoffProblem([rate], 100)
+    assert solve(problem).x == 1
+    assert solve(problem, "corollary").x == 2**61
 
 
 def test_bad_decisions():

@@ -189,6 +189,14 @@ def test_bad_input_is_a_sentence():
             online.load_state_dict(online.state_dict() | {"rounds": rounds})
     with pytest.raises(InvalidProblem, match="rounds must be at most"):
         online.load_state_dict(online.state_dict() | {"rounds": 10**400})
+    seen = {"rounds": 3, "completed": [1, 0, 1], "elapsed": [0, 3, 1], "weights": [3.0, 1.0, 2.0]}
+    ParticipationWeights(3, 4).load_state_dict(online.state_dict() | seen)
+    for wrong in ({"weights": [3.0, 9.0, 2.0]}, {"completed": [4, 0, 1], "weights": [0.75, 1.0, 2.0]}):
+        with pytest.raises(InvalidProblem, match="weights are 1 before the first interval, and never less"):
+            online.load_state_dict(online.state_dict() | seen | wrong)
+    with pytest.raises(InvalidProblem, match="intervals are cut at 4 rounds"):
+        online.load_state_dict(online.state_dict() | seen | {"rounds": 5, "elapsed": [2, 5, 3]})
+    assert online.rounds == 0
     for rates in ([], [0.0], [1.1], [np.nan]):
         with pytest.raises(InvalidProblem, match="rates"):
             expected_weight(rates)

@@ -64,6 +64,7 @@ def test_problems_carry_equations_13_and_14():
         ({"strong_convexity": 5.0}, "must not exceed smoothness 4; got 5"),
         ({"correlation": 1.0}, "correlation must be finite and positive and below 1; got 1"),
         ({"local_steps": 0}, "integer of at least 1; got 0"),
+        ({"local_steps": 10**400}, r"local_steps must be at most 10\^15"),
         ({"step_sizes": [0.1]}, "with T ≥ 1"),
         ({"deviations": [0.0]}, "deviations must be positive"),
         ({"total": 0.0}, "total must be finite and positive"),

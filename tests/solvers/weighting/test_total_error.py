@@ -172,6 +172,8 @@ def test_refusals():
         solve(tv, "newton")
     with pytest.raises(InvalidProblem, match="mask of 2 booleans"):
         tv.restricted([0, 0])
+    with pytest.raises(InvalidProblem, match="kept must be numbers: its rows differ in length"):
+        tv.restricted([[1], [1, 0]])
 
 
 @pytest.mark.parametrize(("bias", "method"), [("chi2", "newton"), ("chi2", "cvxpy"), ("tv", "cvxpy")])
