@@ -71,7 +71,7 @@ def layout(graph: nx.Graph, edges: list[Edge], radius: float, seed: int) -> NDAr
 
 
 def apart(place: NDArray[np.float64], gap: float) -> NDArray[np.float64]:
-    """Push points until no two are nearer than `gap`, or nearly so."""
+    """Push points, 200 times at most, until no two are nearer than ``gap``, or nearly so."""
     for _ in range(200):
         offset = place[:, None] - place[None]
         length = np.sqrt((offset**2).sum(axis=2))
@@ -125,7 +125,7 @@ def label_mix(graph: nx.Graph, labels: ArrayLike | None) -> NDArray[np.float64] 
 
 
 def palette(count: int) -> list[tuple[float, ...]]:
-    """Return ``count`` colours that stay apart."""
+    """Return ``count`` colours."""
     from matplotlib import colormaps
 
     if count <= 20:
@@ -202,8 +202,8 @@ def draw(
     Raises
     ------
     GraphError
-        If the graph is empty, a selected node is not in it, a node has no finite (x, y), or labels or names do not
-        fit.
+        If the graph is empty, a selected node is not in it, a node has no finite (x, y), or ``labels`` or
+        ``label_names`` do not fit.
 
     Notes
     -----
@@ -242,7 +242,7 @@ def draw(
     if mix is not None and mix.shape[1] <= 20:
         from matplotlib.patches import Patch
 
-        words = label_names or range(mix.shape[1])
+        words = range(mix.shape[1]) if label_names is None else label_names
         handles = [Patch(color=colour, label=str(word)) for colour, word in zip(colours, words, strict=True)]
         axes.legend(handles=handles, title="label", loc="center left", bbox_to_anchor=(1.0, 0.5), frameon=False)
     if len(edges) < graph.number_of_edges():

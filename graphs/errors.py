@@ -34,9 +34,10 @@ class GraphWarning(UserWarning):
 
 def choice(name: str, value: object, accepted: Iterable[str], error: type[GraphError] = GraphError) -> None:
     """Raise `error` unless `value` is one of the `accepted` strings."""
-    known = [repr(each) for each in accepted]
-    if repr(value) not in known:
-        words = " or ".join(filter(None, (", ".join(known[:-1]), known[-1])))
+    known = tuple(accepted)
+    if not isinstance(value, str) or value not in known:
+        named = [repr(each) for each in known]
+        words = " or ".join(filter(None, (", ".join(named[:-1]), named[-1])))
         raise error(f"{name} must be {words}; got {value!r}.")
 
 

@@ -1,4 +1,4 @@
-"""Floyd–Warshall in tiles: the same sums as the textbook loop, in an order that stays in the cache."""
+"""Floyd–Warshall in tiles, in an order that stays in the cache."""
 
 from __future__ import annotations
 

@@ -49,7 +49,7 @@ def gram(vectors: NDArray[np.floating], scales: NDArray[np.float64] | None = Non
     Notes
     -----
     Source: Ozaki, Ogita, Oishi, Rump, Error-free transformations of matrix multiplication, Numerical Algorithms 59
-    (2012), Algorithm 3, with three slices and the products of the first and the second order kept.
+    (2012), with three slices and the products of the first and the second order kept.
     """
     size, length = vectors.shape
     total = np.zeros((size, size))

@@ -450,7 +450,7 @@ def secure_product(
     Notes
     -----
     Source: Du and Zhan (2002), which FedGS (Sec. 3.2) names as one way to build the oracle 3DG without
-    seeing label distributions. FedGS's Appendix D, which adapts it, is not public, so who plays C is our
+    seeing label distributions. We have not read FedGS's Appendix D, which adapts it; who plays C is our
     choice: a separate object.
 
     What it protects, and what it does not:
@@ -461,9 +461,9 @@ def secure_product(
       aggregator plays C, then a', b' and w must travel where it cannot read them.
     * Masks are good for one run, after which a `Party` forgets them. Used twice, differences leak.
     * Messages from the wrong sender are refused, but a sender is only a name here: see the last point.
-    * The products themselves speak. All of them together determine the clients' vectors up to a
-      rotation, so an aggregator with d independent clients on its side solves for any vector. A
-      product of 0 of label distributions says that the label sets are disjoint.
+    * The products themselves speak. All of them together determine the clients' vectors up to
+      rounding and a rotation or reflection, so an aggregator with d independent clients on its side solves for any
+      vector. A product of 0 of label distributions says that the label sets are disjoint.
     * One exact product may be enough. Counts are few: of all 1 307 504 ways to spread 15 samples over 10
       labels, a single exact cosine with one known vector fits one, the client's own. Who knows one
       client's vector and the number of samples of another may recover that one's counts. Rounding
@@ -536,8 +536,8 @@ def secure_similarity(
     cost: how many of the 1 307 504 ways to spread 15 samples over 10 labels agree with it (fewest and
     median of 20 clients; with noise, to within two standard deviations), and the F1 of the 3DG's edges
     (`edge_scores`; 50 clients, preset ``"reference"``, labels from a Dirichlet distribution of concentration 0.2, or
-    two for each client) against those of the exact similarities. ``python tests/benchmarks/bench_secure.py``,
-    2026-11-28:
+    two for each client; mean of ten federations) against those of the exact similarities.
+    ``python tests/benchmarks/bench_secure.py``, 2026-11-28:
 
     =============  ======  =======  =======  =============  ==============
     fraction_bits  noise   fewest   median   F1, Dirichlet  F1, two labels

@@ -1,4 +1,4 @@
-"""Shortest-path distances on the 3DG, by two methods that give the same answer."""
+"""Shortest-path distances on the 3DG, by two methods."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ def distances(
         `edge_weights`: N×N, symmetric, inf where there is no edge (a 0 off the diagonal is an edge of
         length 0).
     method
-        ``"floyd-warshall"``: O(N³), in tiles on one triangle; from N = 1 000 on compiled and on all processors.
+        ``"floyd-warshall"``: O(N³); from N = 1 000 on compiled and on all processors.
         ``"dijkstra"``: SciPy's, N·(edges + N log N), for sparse graphs. ``"auto"`` chooses by size and density. They
         agree to 1e-12 in the scaled result.
     weight
@@ -46,7 +46,7 @@ def distances(
     ------
     DistanceError
         If the graph is directed, a multigraph or empty, an edge has no length, or a length is negative or
-        not a number; or if the method is unknown.
+        not a number; if a matrix is not square and symmetric; or if the method is unknown.
 
     Notes
     -----
@@ -55,8 +55,8 @@ def distances(
     gives distances around 1e-22 and a disconnected graph an infinite objective. `path_lengths` returns the
     paper's raw numbers.
 
-    N = 5 000 takes some 7 s of processor time, N = 10 000 some 50 s and 1.8 GiB. More clients than that are points or
-    kinds, not a matrix.
+    N = 5 000 takes some 7 s of processor time, N = 10 000 some 50 s and 1.8 GiB. For more
+    clients state points or kinds, which need no matrix.
 
     Examples
     --------

@@ -49,7 +49,7 @@ def similarity(
     Raises
     ------
     FeatureError
-        If the features have no common length, are empty, no real numbers of 64 bits, or not finite.
+        If the features have no common length, are empty, or are no finite real numbers within float64.
     SimilarityError
         If `kind` or `clip` is unknown, or dot products overflow.
 
@@ -103,11 +103,13 @@ def min_max(similarity: ArrayLike) -> NDArray[np.float64]:
     Raises
     ------
     SimilarityError
-        If the matrix is not square, symmetric and finite.
+        If the matrix is not square, symmetric and finite, or its range overflows.
     """
     matrix = square_symmetric("similarity", similarity).copy()
     np.fill_diagonal(matrix, 0.0)
     low, high = float(matrix.min()), float(matrix.max())
+    if not np.isfinite(high - low):
+        raise SimilarityError(f"similarities from {low:g} to {high:g} have no range in float64; scale them down.")
     if high > low:
         matrix -= low
         matrix /= high - low
@@ -116,7 +118,7 @@ def min_max(similarity: ArrayLike) -> NDArray[np.float64]:
 
 
 def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floating]:
-    """Return features as one finite (N, d) matrix in their own float precision, or say what is wrong."""
+    """Return features as one finite (N, d) matrix of floats of 64 bits at most, or say what is wrong."""
     try:
         matrix = np.asarray(features)
     except ValueError:
@@ -130,6 +132,9 @@ def feature_matrix(features: ArrayLike | Sequence[ArrayLike]) -> NDArray[np.floa
         matrix = matrix.astype(np.float64)
     if matrix.dtype.kind != "f":
         raise FeatureError(f"features must be real numbers; got {matrix.dtype}.")
+    if matrix.dtype.itemsize > 8:
+        with np.errstate(over="ignore"):
+            matrix = matrix.astype(np.float64)
     matrix = matrix.reshape(matrix.shape[0], -1)
     for client, row in enumerate(matrix):
         if not np.isfinite(row).all():

@@ -154,8 +154,8 @@ def edge_weights(
 ) -> NDArray[np.float64]:
     """Return the 3DG as a weight matrix, without building a NetworkX graph.
 
-    Beyond some two thousand clients the graph object costs more than the shortest paths do: 12 million
-    edges at N = 5 000. ``distances(edge_weights(V))`` equals ``distances(dependency_graph(V))``.
+    For thousands of clients the graph object costs more than the shortest paths do: 12 million edges at
+    N = 5 000. ``distances(edge_weights(V))`` equals ``distances(dependency_graph(V))``.
 
     Parameters
     ----------

@@ -161,7 +161,7 @@ def _honest(problem: Problem, found: Certificate) -> tuple[Certificate, float]:
 
 
 def whole_numbers(values: ArrayLike) -> tuple[int, NDArray[np.int64]]:
-    """A grid g and the multiples of 2^g nearest to the values, the largest of which takes 52 bits."""
+    """A grid g and the multiples of 2^g nearest to the values, which are at most 2^52 in size."""
     numbers = np.asarray(values, dtype=np.float64)
     largest = float(np.abs(numbers).max(initial=0.0))
     grid = math.frexp(largest)[1] - 52 if largest > 0 else 0

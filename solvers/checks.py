@@ -6,6 +6,7 @@ import math
 import operator
 import os
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from functools import wraps
 from inspect import signature
 from typing import Any
@@ -48,12 +49,19 @@ def frozen_array(value: ArrayLike, name: str, ndim: int = 1, dtype: type | np.dt
         When it is no array of real numbers of that many dimensions, has NaN or infinite entries, or fractions where
         the type wanted is one of whole numbers.
     """
-    _check_numeric(value, name)
+    listed: Any = value
+    if isinstance(value, list | tuple) and np.dtype(dtype).kind == "f":
+        with suppress(TypeError, ValueError, OverflowError):  # said below
+            listed = np.asarray(value)
+    is_text = listed is not value and listed.dtype.kind in "SU"
+    _check_numeric(value if is_text else listed, name)
     try:
-        array = np.asarray(value, dtype=dtype)
+        array = np.asarray(value if is_text else listed, dtype=dtype)
     except (TypeError, ValueError, OverflowError) as error:
         reason = "its rows differ in length" if "inhomogeneous" in str(error) else error
         raise InvalidProblem(f"{name} must be numbers: {reason}") from error
+    if is_text:  # of numbers
+        _check_numeric(listed, name)
     if array.ndim != ndim:
         raise InvalidProblem(f"{name} must have {ndim} dimension(s); got shape {array.shape}")
     if array.dtype.kind == "f":

@@ -457,7 +457,10 @@ class ConstrainedSelections(Hypersimplex):
         return self._by_milp(g, _LAST_RESORT)
 
     def mending_swap(self, x: NDArray[np.int64], g: NDArray[np.float64]) -> tuple[int, int] | None:
-        """Return the swap that mends the rows most, of those the best by g; None where none mends."""
+        """Return the swap that mends the rows most, of those the best by g; None where none mends.
+
+        Of more than 400 clients on a side it looks at 400 alone.
+        """
         states, rows = self.constraints.states, self.constraints.rows
         inside = np.flatnonzero((x == 1) & (states != ONE))
         outside = np.flatnonzero((x == 0) & (states != ZERO))

@@ -51,8 +51,8 @@ class Quota:
     Raises
     ------
     InvalidProblem
-        When members are no ids or one stands twice, numbers are not whole, negative or beyond 64 bits, or contradict
-        each other, more clients are asked for than the group has, or the name is no text.
+        When members are no integers or one stands twice, numbers are no integers, negative or beyond 64 bits, or
+        contradict each other, more clients are asked for than the group has, or the name is no text.
     """
 
     members: Sequence[int]
@@ -93,7 +93,8 @@ class Budget:
     Raises
     ------
     InvalidProblem
-        When a use or the limit is negative or not finite, the largest use is out of range, or the name is no text.
+        When the uses are no vector of numbers, a use or the limit is negative or not finite, the largest use is out of
+        range, or the name is no text.
     """
 
     use: NDArray[np.float64]
@@ -129,7 +130,7 @@ class LinearRow:
     Attributes
     ----------
     name : str
-        Name of the quota or budget, which no other one of the problem has, or the ids in conflict.
+        Name of the quota or budget, or the ids in conflict; no other row of the problem has it.
     kind : {"quota", "budget", "conflict"}
         What it states; coefficients of quotas and conflicts are 1.
     places : (k,) ndarray of int
@@ -188,7 +189,7 @@ class Constraints:
     size : int
         Clients to select, the included ones among them.
     rows : tuple of LinearRow
-        Quotas, budgets, and conflicts merged to cliques, of which one client may be selected.
+        Quotas, budgets, and conflicts merged to cliques, of which at most one client may be selected.
     """
 
     states: NDArray[np.int8]
@@ -392,6 +393,8 @@ def normalised(stated: Mapping[str, Any], clients: NDArray[np.int64], size: int)
             states[group[states[group] == FREE]] = ZERO
     for clique in _cliques(groups):
         name = ", ".join(str(clients[k]) for k in clique)
+        while name in names:
+            name += "'"
         rows.append(LinearRow(name, "conflict", np.array(clique), np.ones(len(clique)), -math.inf, 1.0))
     states.setflags(write=False)
     return Constraints(states, size, tuple(rows))

@@ -68,7 +68,7 @@ def machine() -> str:
 
 
 def commit() -> str | None:
-    """Return the commit of the checkout that this code lies in, with ``-dirty`` where files differ from it, or None."""
+    """Return the commit of the checkout that this code lies in, ``-dirty`` where tracked files differ, or None."""
     if not (_HERE.parent / ".git").exists():
         return None
     described = ("git", "-C", str(_HERE), "describe", "--always", "--dirty", "--abbrev=12", "--exclude=*")

@@ -155,7 +155,7 @@ def frontier(
     problem : ConstrainedProblem
         A problem that selects m of n clients.
     points : int or "supported", optional
-        All pairs by default. A number: at most so many, at limits of the second term that are spread evenly.
+        All pairs by default. A number, 2 or more: at most so many, at limits of the second term that are spread evenly.
         ``"supported"``: those that alone are best for some weight of the distance term, the corners of the hull: far
         fewer solves. It is for dispersion problems without ``against`` whose costs differ.
     time_limit : float, optional

@@ -1,7 +1,7 @@
 r"""Selections under groups that are disjoint or nested: the linear maximum by a greedy choice, and all exchanges.
 
 With least and largest numbers on the groups of a laminar family (any two disjoint, or one within the other) and the
-size fixed, the selections are the bases of a matroid (Murota, *Discrete Convex Analysis*, 2003, §4.4). A greedy choice,
+size fixed, the selections are the bases of a matroid (Murota, *Discrete Convex Analysis*, 2003). A greedy choice,
 group by group from the innermost, is therefore exact, and the best selection with one client exchanged differs from the
 best one by a single swap.
 """

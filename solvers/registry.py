@@ -92,6 +92,13 @@ def _function(entry: Any) -> Callable[..., Any]:
     return entry.function if isinstance(entry, Method) else entry
 
 
+def _is_there(package: str) -> bool:
+    try:
+        return importlib.util.find_spec(package) is not None
+    except ModuleNotFoundError:  # what it is a part of
+        return False
+
+
 #: What `solvers.solve` takes for itself, so that no method would ever be given it.
 TAKEN = (
     "method", "time_limit", "gap", "target", "seed", "start", "bound_by", "certificate", "watch", "log",
@@ -179,7 +186,7 @@ class Method:
     @property
     def missing(self) -> tuple[str, ...]:
         """The required packages that are not installed here."""
-        return tuple(package for package in self.requires if importlib.util.find_spec(package) is None)
+        return tuple(package for package in self.requires if not _is_there(package))
 
     @property
     def options(self) -> dict[str, Any]:

@@ -180,8 +180,8 @@ class Solution:
     seconds, build_seconds : float
         Wall time of the whole solve, without loading and compiling, and its part spent stating the model to a backend.
     nodes : int or None
-        Nodes of the search tree, or what the method counts in their place: branches of CP-SAT, decisions of
-        ``brute-force``; ``None`` where it counts none.
+        Nodes of the search tree, or what the method counts in their place, such as branches of CP-SAT; ``None`` where
+        it counts none.
     trace : tuple of TracePoint
         Every improvement of the objective or the bound, in order.
     seed : int
@@ -195,7 +195,7 @@ class Solution:
         weaker one than ``bound``, and says which in ``certificate.bound``.
     is_received : bool
         Whether it was read from a file: then its bound is a claim, unless its certificate proves it. From ``.npz`` its
-        objective is one, too: `residuals` evaluates it again.
+        objective is the file's, to the tolerance that `load` checks: `residuals` evaluates it again.
     pool : Pool
         Where `solvers.solve` was asked for a pool: the best selections, distinct, best first, of equal ones (but for
         rounding) the smallest ids first. A tuple; each has ``selected`` and ``objective``, and the first is the
@@ -317,7 +317,7 @@ class Solution:
         Raises
         ------
         AttributeError
-            When the problem has none, or nothing is selected.
+            When the problem has none, or no feasible decision was found.
         """
         names = getattr(self.problem, "names", ())
         if not names:
@@ -366,7 +366,7 @@ class Solution:
 
     @property
     def prices(self) -> Mapping[str, float]:
-        """Price of each side constraint by name: what a bound rises by with one unit more of its limit.
+        """Price of each quota, budget and conflict by name: what a bound rises by with one unit more of its limit.
 
         In units of the objective per unit of the constraint: positive where an upper limit costs (``at_most``, a
         budget's ``limit``, a conflict), negative where a lower one does (``at_least``), 0 where the bound does not rest
@@ -405,7 +405,7 @@ class Solution:
 
     @property
     def slack(self) -> Mapping[str, float]:
-        """Slack that the decision leaves of each side constraint by name, in its units; 0 where it binds.
+        """Slack that the decision leaves of each quota, budget and conflict by name, in its units; 0 where it binds.
 
         A budget may be exceeded by 1e-9 of its limit, so that its slack may be as far below 0.
         """

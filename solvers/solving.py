@@ -98,7 +98,7 @@ def solve(
         prove it; see `with_bound`. The first method then has half of the time, the second one all that is left.
     certificate : bool
         Keep what proves the bound to `solvers.certificates.check` as ``Solution.certificate``: written down by the
-        search as it goes, or else found after it, in the time that is left, of which at least 15 % are kept free.
+        search as it goes, or else found after it, in the time that is left: 15 % of a time limit are kept for it.
         Without a time limit the effort is bounded, and what it proves may be weaker than ``bound``:
         ``Solution.certificate_report`` says by how much, or why there is none; see
         `solvers.certificate_writers.with_certificate`.

@@ -99,6 +99,12 @@ def test_drawing_leaves_pyplot_alone():
     assert done.stdout.strip() == "False"
 
 
+def test_names_of_labels_may_be_an_array():
+    graph, _ = graph_of(4)
+    legend = draw(graph, labels=np.ones((4, 2)), label_names=np.array(["cat", "dog"])).axes[0].get_legend()
+    assert [text.get_text() for text in legend.get_texts()] == ["cat", "dog"]
+
+
 def test_bad_input_gets_a_sentence():
     graph, _ = graph_of(4)
     with pytest.raises(GraphError, match="selected names 9, which is none of the 4 clients"):

@@ -119,6 +119,24 @@ def test_unknown_options_name_the_accepted_ones():
         similarity([[1, 2]], clip="negative")
 
 
+def test_options_may_be_numpys_texts():
+    assert similarity([[1, 2]], np.str_("dot"), clip=np.array(["zero"])[0]).tolist() == [[5]]
+
+
+@pytest.mark.skipif(np.finfo(np.longdouble).max == np.finfo(float).max, reason="long doubles are doubles here")
+def test_features_beyond_doubles_are_refused():
+    features = np.array([[np.longdouble("1e400"), 1], [1, 2]])
+    with pytest.raises(FeatureError, match="features must be finite; got inf of client 0"):
+        similarity(features)
+    assert similarity(np.eye(2, dtype=np.longdouble)).tolist() == np.eye(2).tolist()
+
+
+def test_a_range_beyond_doubles_is_refused():
+    far = [[0, 1.7e308, 0], [1.7e308, 0, -1.7e308], [0, -1.7e308, 0]]
+    with pytest.raises(SimilarityError, match="scale them down"):
+        min_max(far)
+
+
 def test_overflowing_dot_products_are_refused():
     with pytest.raises(SimilarityError, match="overflow"):
         similarity([[1e200, 0], [1e200, 1]], "dot")

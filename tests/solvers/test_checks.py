@@ -36,6 +36,8 @@ def test_accepted_values_come_back_as_plain_numbers_of_any_library():
         (lambda: seconds_or_none(0, "limit", BenchmarkError), BenchmarkError, "limit must be a positive number of sec"),
         (lambda: one_of("tv2", "bias", ("chi2", "tv")), InvalidProblem, "'chi2' or 'tv'; got 'tv2'; did you mean 'tv'"),
         (lambda: vector([[1], [1, 2]], "w"), InvalidProblem, "w must be numbers: its rows differ in length"),
+        (lambda: vector(["1", "2"], "w"), InvalidProblem, "w must be real numbers; got text"),
+        (lambda: vector([np.complex128(1j)], "w"), InvalidProblem, "w must be real numbers; got complex ones"),
         (lambda: vector([10**400], "w"), InvalidProblem, "w must be numbers: int too large"),
         (lambda: frozen_array([0.5, 1], "k", dtype=np.int64), InvalidProblem, "k must be whole numbers; got"),
         (lambda: frozen_array([2**70], "k", dtype=np.int64), InvalidProblem, "k must be numbers: Python int too large"),

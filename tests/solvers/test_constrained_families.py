@@ -85,6 +85,13 @@ def test_methods_that_cannot_keep_constraints_say_so():
         solve(CoverageProblem(np.eye(3), size=2, exclude=[0]), "stochastic-greedy")
 
 
+def test_a_conflict_has_not_the_name_of_a_quota():
+    solution = solve(
+        BalanceProblem(np.eye(4, dtype=int), size=2, quotas=[Quota([2, 3], 0, 2, "0, 1")], conflicts=[(0, 1)])
+    )
+    assert solution.slack.keys() == {"0, 1", "0, 1'"}
+
+
 @pytest.mark.parametrize("family", KINDS)
 def test_what_cannot_be_is_said_at_construction(family, tmp_path):
     data: Any = np.ones((4, 4), dtype=int)

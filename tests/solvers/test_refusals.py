@@ -8,7 +8,17 @@ from typing import Annotated, Literal
 import numpy as np
 import pytest
 
-from solvers import InvalidAnswer, InvalidOption, InvalidProblem, UnknownMethod, method, methods, registry, solve
+from solvers import (
+    InvalidAnswer,
+    InvalidOption,
+    InvalidProblem,
+    MissingBackend,
+    UnknownMethod,
+    method,
+    methods,
+    registry,
+    solve,
+)
 from solvers.allocation import AllocationProblem
 from solvers.constraints import Quota
 from solvers.dispersion import DispersionProblem, PointDispersionProblem
@@ -167,6 +177,15 @@ def test_methods_are_restored_as_they_were():
     assert "fleeting" in {each.name for each in methods(DispersionProblem)}
     registry.restore(state)
     assert {each.name for each in methods(DispersionProblem)} == before
+
+
+def test_a_part_of_a_package_that_is_not_there_is_missing(scratch_registry):
+    @method(DispersionProblem, "afar", kind="heuristic", requires="no_such_package.part")
+    def afar(problem, run):
+        return None
+
+    with pytest.raises(MissingBackend, match=r"'afar' needs no_such_package\.part, which is not installed"):
+        find(points(), "afar")
 
 
 def test_an_option_without_default_is_asked_for(scratch_registry):
