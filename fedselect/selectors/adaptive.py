@@ -100,9 +100,9 @@ class Delta(SelectorBase):
     as the most diverse. A client drawn c times weighs :math:`c\, \alpha_k / (m p_k)`, unbiased over those available.
 
     The paper's second term is the variance :math:`\sigma_k^2` of a client's own stochastic gradients, which no message
-    of federated averaging carries: here it is the same for all, a multiple of the mean of ζ². The authors' code has no
-    such term either: it measures ζ by an epoch of every client in every round, adds :math:`\sqrt{n_k / n}` to it, and
-    draws without replacement.
+    of federated averaging carries: here it is the same for all, a multiple of the mean of ζ². The authors' code for
+    LEAF has no such term either: it measures ζ by an epoch of every client in every round, adds a multiple of
+    :math:`\sqrt{n_k / n}`, and draws without replacement.
 
     Parameters
     ----------

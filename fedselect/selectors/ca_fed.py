@@ -7,6 +7,7 @@ from typing import Any, Literal
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from fedselect.availability.protocol import check_rates
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
 from fedselect.options import check_choice, check_count, check_number
@@ -70,7 +71,10 @@ class ChainEstimates(Stateful):
         denominator: Literal["row", "total"] = "row",
     ) -> None:
         n = check_count("the number of clients", n_clients)
-        pi, lam = np.broadcast_to(availability, n).astype(float), np.broadcast_to(correlation, n).astype(float)
+        try:
+            pi, lam = (np.broadcast_to(each, n).astype(float) for each in (availability, correlation))
+        except (TypeError, ValueError) as error:
+            raise ConfigError(f"the prior must be one number, or one for each of {n} clients: {error}") from None
         if not ((pi > 0) & (pi <= 1) & (np.abs(lam) <= 1)).all():
             raise ConfigError("the prior's availability must lie in (0, 1] and its correlation in [-1, 1]")
         self.strength = check_number("strength", strength, open_low=True)
@@ -118,8 +122,10 @@ class KnownChains(Stateful):
     """
 
     def __init__(self, availability: Rates, correlation: ArrayLike) -> None:
-        self._rates = availability
+        self._rates = availability if callable(availability) else check_rates(availability, "the availability")
         self.correlation = np.array(correlation, dtype=np.float64)
+        if not (np.abs(self.correlation) <= 1).all():
+            raise ConfigError(f"the correlation must lie in [-1, 1]; got {correlation!r:.80}")
         self.availability = np.empty(0)
 
     def observe(self, round: int, available: NDArray[np.bool_]) -> None:

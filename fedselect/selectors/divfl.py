@@ -40,7 +40,7 @@ class DivFL(SelectorBase):
     that are available, :math:`s_{ki} = \max d - d_{ki}`. Distances are between the latest updates; those of clients
     that do not train stay as they are, the paper's variant without further communication. A client that was not heard
     cannot be compared: those are selected first, at random, until all have been; with ``warmup`` they all train at
-    once in the first rounds, are compared and discarded, as the authors' code does in round 0.
+    once in the first rounds, are compared and discarded (the authors' code compares all clients' gradients in round 0).
 
     The derivation replaces :math:`\sum_k \nabla F_k` by :math:`\sum_{i \in S} \gamma_i \nabla F_i`, where client i
     stands for γ clients, itself among them: ``aggregation="represented"``. The authors' code averages by samples.

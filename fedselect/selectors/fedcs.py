@@ -28,12 +28,12 @@ from solvers.deadline import DeadlineProblem
 class TimedFedCS(SelectorBase):
     r"""Select as many clients as possible whose updates arrive before a deadline, one upload at a time.
 
-    FedCS (Nishio and Yonetani, ICC 2019), Algorithms 2 and 3: the server asks some clients for their resources, and
-    selects of these by the times that follow. The deadline, not the number of clients per round, says how many. Client
-    k may upload when its download and training are over; one uplink carries the uploads, whatever links the clock has.
-    The published rule takes the client that adds the least time, again and again, and may select fewer than is
-    possible; ``method="moore-hodgson"`` selects as many as possible in polynomial time, with ``values="equal"``. Times
-    are those that the clock expects: under jitter some of the selected are late.
+    FedCS (Nishio and Yonetani, ICC 2019): the server asks some clients for their resources, and selects of these by the
+    times that follow. The deadline, not the number of clients per round, says how many. Client k may upload when its
+    download and training are over; one uplink carries the uploads, whatever links the clock has. The published rule
+    takes the client that adds the least time, again and again, and may select fewer than is possible;
+    ``method="moore-hodgson"`` selects as many as possible in polynomial time, with ``values="equal"``. Times are those
+    that the clock expects: under jitter some of the selected are late.
 
     Parameters
     ----------

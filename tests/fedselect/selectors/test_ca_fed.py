@@ -69,6 +69,13 @@ def test_before_anything_is_seen_chains_are_uncorrelated():
         ChainEstimates(3, denominator="column")
     with pytest.raises(ConfigError, match="strength must be a positive number; got 0"):
         ChainEstimates(3, strength=0)
+    for prior in ([0.5, 0.5], "half"):
+        with pytest.raises(ConfigError, match="the prior must be one number, or one for each of 3 clients"):
+            ChainEstimates(3, availability=prior)
+    with pytest.raises(ConfigError, match=r"the availability must lie in \[0, 1\]; client 1 has 2.0"):
+        KnownChains([0.5, 2.0], [0.0, 0.0])
+    with pytest.raises(ConfigError, match=r"the correlation must lie in \[-1, 1\]; got \[0.0, 5.0\]"):
+        KnownChains([0.5, 0.5], [0.0, 5.0])
 
 
 def run(selector, masks, losses):
