@@ -465,7 +465,7 @@ def secure_product(
       rounding and a rotation or reflection, so an aggregator with d independent clients on its side solves for any
       vector. A product of 0 of label distributions says that the label sets are disjoint.
     * One exact product may be enough. Counts are few: of all 1 307 504 ways to spread 15 samples over 10
-      labels, a single exact cosine with one known vector fits one, the client's own. Who knows one
+      labels, a single exact cosine with one known vector of random entries fits one, the client's own. Who knows one
       client's vector and the number of samples of another may recover that one's counts. Rounding
       (``fraction_bits``) and ``noise`` leave more that fit; `secure_similarity` has what they cost.
     * Lengths, names and who runs with whom are in the clear. There is no transport here: encrypting and

@@ -255,9 +255,9 @@ class Run:
     def phase(self, name: str) -> Iterator[None]:
         """Keep, in ``details["phases"]``, the time inside the ``with`` block and what was known at its end.
 
-        Each entry is a dict of ``name``, ``seconds`` (the block's own, without `loading`), ``objective`` and ``bound``,
-        as the problem that was asked states them.
-        Phases stand in the order they begin; a block inside another is a phase of its own.
+        Each entry is a dict of ``name``, ``seconds`` (blocks inside counted, `loading` not), ``objective`` and
+        ``bound``, as the problem that was asked states them. Phases stand in the order they begin; a block inside
+        another is a phase of its own.
         """
         entry: dict[str, Any] = {"name": name}
         self.details.setdefault("phases", []).append(entry)

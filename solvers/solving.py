@@ -92,7 +92,7 @@ def solve(
         A feasible decision to start from: an array as ``Solution.x`` is one, ids of selected clients (what
         ``Solution.selected`` gives), or a `Solution`, whose selected clients may be of another problem over the same.
         The answer is never worse than it, unless a veto refuses it. A solution of the same problem brings its bound,
-        too, unless it was found under a veto; one read from a file brings what its certificate proves.
+        too, unless a veto refused some as good; one read from a file brings what its certificate proves.
     bound_by : str, optional
         A second method, exact or a relaxation, whose bound is put beside the decision where the first one's does not
         prove it; see `with_bound`. The first method then has half of the time, the second one all that is left.
