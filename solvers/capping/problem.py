@@ -27,7 +27,7 @@ class CappingProblem(Problem):
 
     the generalised Kullback-Leibler projection of the shares on the shifted capped simplex. It is strictly convex;
     its solution is :math:`r_i = \min(w_i / \alpha,\, 1 - \sigma)`, which is E3CS's ProbAlloc (Huang et al.,
-    IEEE Internet of Things Journal 2022, Algorithm 2 and Eqs. 17-23, read so that the probabilities sum to k: see
+    IEEE Internet of Things Journal 2022, Algorithm 2 and Eqs. 17-23, read so that no probability exceeds 1: see
     `as_printed`). The objective is 0 when nothing exceeds 1 and grows with what has to be taken from the capped
     clients.
 

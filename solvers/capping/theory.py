@@ -108,8 +108,8 @@ def reweighted(
     r"""Apply one round of Eq. 16 on log-weights: :math:`\log w_i \mathrel{+}= (k - K\sigma)\, \eta\, \hat x_i / K`.
 
     :math:`\hat x_i = 1 / p_i` for the clients drawn that returned, 0 for all others; clients in the overflow set keep
-    their weight. One success at small p adds a lot (1/p times 0.1 in the paper's setting), so weights themselves
-    overflow where their logarithms do not. The largest is moved to 0: a common factor changes nothing.
+    their weight. One success at small p adds a lot (1/p times 0.1 in the paper's setting with σ = 0), so weights
+    themselves overflow where their logarithms do not. The largest is moved to 0: a common factor changes nothing.
 
     Parameters
     ----------

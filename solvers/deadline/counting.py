@@ -30,8 +30,8 @@ class Part(NamedTuple):
 def on_a_line(chain: Chain) -> tuple[NDArray[np.bool_], bool] | None:
     """Find the clients whose value is a·upload + b or nearly so; None where they are few.
 
-    Returned are who they are, (n,), and whether b is no rounding. The line goes through the medians of
-    slopes and of what they leave, which up to half of the clients do not move.
+    Returned are who they are, (n,), and whether b is no rounding. The line goes through the medians of slopes and
+    of what they leave.
     """
     n = chain.clients.size
     order, half = np.argsort(chain.upload, kind="stable"), n // 2

@@ -274,7 +274,8 @@ def dynamic_programme(problem: DeadlineProblem, run: Run) -> None:
     """Tabulate the most value for each time, or the least time for each value: pseudo-polynomial (Lawler, Moore 1969).
 
     Over times, or over values where these are whole: the smaller table is taken. It needs one bit for each client and
-    unit, of which at most 4 000 000 000 are accepted. Times must take at most 62 bits in a common unit.
+    unit, of which at most 4 000 000 000 are accepted, and some 20 bytes for each unit. Times must take at most 62 bits
+    in a common unit.
     """
     over, columns = _table(problem)
     chain = Chain.of(problem)

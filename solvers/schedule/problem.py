@@ -223,7 +223,7 @@ class DiverseScheduleProblem(_Turns):
     Raises
     ------
     InvalidProblem
-        When an argument is not as described.
+        When an argument is not as described, or weighted distances overflow.
 
     Examples
     --------
@@ -251,6 +251,10 @@ class DiverseScheduleProblem(_Turns):
         if distances.min() < 0 or distances.diagonal().any() or not np.array_equal(distances, distances.T):
             raise InvalidProblem("distances must be non-negative, symmetric, and zero on the diagonal")
         self._freeze(distances=distances, weight=number(self.weight, "weight", AtLeast(0)))
+        if not math.isfinite(self.scale * len(self.sizes)):
+            raise InvalidProblem(
+                f"weight {self.weight:g} times distances up to {distances.max():g} overflows; rescale them"
+            )
 
     @property
     def scale(self) -> float:

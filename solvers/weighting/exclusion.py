@@ -360,7 +360,7 @@ class _Search:
         return gamma * slope, gamma * (at * (1.0 - at) ** 2 - slope * at)
 
     def fractional_bound(self, low: float, high: float) -> float:
-        """Bound of a slice from the knapsack's continuous relaxation, in O(log n) by prefix sums."""
+        """Bound of a slice from the knapsack's continuous relaxation, by prefix sums."""
         slope, intercept = self.affine(low, high)
         price = self.best - slope  # clients of smaller loss gap lower the cost
         count = int(np.searchsorted(self.problem.loss_gaps, price, sorter=self.order))

@@ -127,6 +127,13 @@ def test_bad_input_is_a_sentence(changes, message):
         DiverseScheduleProblem([[1, 1]], 1, **given)
 
 
+def test_weighted_distances_that_overflow_are_a_sentence():
+    far = [[0, 1e300], [1e300, 0]]
+    with pytest.raises(InvalidProblem, match=r"weight 1e\+300 times distances up to 1e\+300 overflows"):
+        DiverseScheduleProblem([[1, 1]], 2, distances=far, weight=1e300)
+    assert DiverseScheduleProblem([[1, 1]], 2, distances=far, weight=0.0).scale == 1.0
+
+
 def test_it_is_saved_and_loaded(tmp_path):
     problem = random_problem(np.random.default_rng(7))
     again = load(problem.save(tmp_path / "p.npz"))
