@@ -144,6 +144,14 @@ class CoverageProblem(ConstrainedProblem):
         return fsum([*self.similarity[:, chosen].max(axis=1).tolist(), *(-self.costs[chosen]).tolist()])
 
     def representatives(self, x: ArrayLike) -> NDArray[np.int64]:
-        """Return the candidate that represents each row: the most similar one selected, ties by id."""
+        """Return the candidate that represents each row: the most similar one selected, ties by id.
+
+        Raises
+        ------
+        InvalidProblem
+            When none is selected.
+        """
         chosen = self.selected(x)
+        if not chosen.size:
+            raise InvalidProblem("x selects no candidate, so that none represents a row")
         return chosen[self.similarity[:, chosen].argmax(axis=1)]

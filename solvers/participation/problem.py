@@ -74,7 +74,7 @@ class CutoffProblem(Problem):
         """``K ln T / T + mean((1 − p)^(2K))``."""
         k = int(self.decision(x))
         with np.errstate(divide="ignore"):
-            return k * self.price + float(np.exp(2.0 * k * np.log1p(-self.rates)).mean())
+            return k * self.price + (float(np.exp(2.0 * k * np.log1p(-self.rates)).mean()) if k else 1.0)
 
     def violation(self, x: ArrayLike) -> float:
         """Return the distance by which K is below 1."""

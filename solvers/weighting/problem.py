@@ -283,8 +283,9 @@ class AggregationProblem(Problem):
         return worst if not math.isnan(worst) else math.inf
 
     def ratio(self, q: NDArray[np.float64]) -> float:
-        """Return Theorem 2's ratio ``(½ qᵀAq + B) / πᵀq``."""
-        return (0.5 * float((self.curvature * q * q).sum()) + self.offset) / float((self.availability * q).sum())
+        """Return Theorem 2's ratio ``(½ qᵀAq + B) / πᵀq``; infinite where πᵀq is 0."""
+        reached = float((self.availability * q).sum())
+        return (0.5 * float((self.curvature * q * q).sum()) + self.offset) / reached if reached else math.inf
 
     def biased_importance(self, x: ArrayLike) -> NDArray[np.float64]:
         """``p = π⊙q / πᵀq``, the importance with which training really weighs each client (n,)."""
@@ -361,7 +362,7 @@ class OptimizationErrorProblem(AggregationProblem):
         return self.ratio(np.full(self.n, self.total / self.n))
 
     def objective(self, x: ArrayLike) -> float:
-        """``(½ qᵀAq + B) / πᵀq + C``."""
+        """``(½ qᵀAq + B) / πᵀq + C``; infinite where πᵀq is 0."""
         return self.ratio(self.decision(x)) + self.constant
 
     def lower_bound(self, x: ArrayLike) -> float:
@@ -494,10 +495,13 @@ class TotalErrorProblem(AggregationProblem):
         return float(((self.importance - p) ** 2 / p).sum())
 
     def objective(self, x: ArrayLike) -> float:
-        """``(½ qᵀAq + B) / πᵀq + C + w · bias``; infinite where χ² is."""
+        """``(½ qᵀAq + B) / πᵀq + C + w · bias``; infinite where χ² is, or πᵀq is 0."""
         q = self.decision(x)
+        ratio = self.ratio(q)
+        if math.isinf(ratio):
+            return ratio
         bias = self.bias_weight * self.bias_term(self.biased_importance(q)) if self.bias_weight > 0 else 0.0
-        return self.ratio(q) + self.constant + bias
+        return ratio + self.constant + bias
 
     def multipliers(self, x: ArrayLike) -> dict[str, Any]:
         r"""Compute the multipliers of the problem in p, its convex form, that fit the weights ``x`` best.

@@ -230,6 +230,8 @@ def test_representatives_and_files(tmp_path):
     assert isinstance(problem, CoverageProblem)
     assert problem.similarity.dtype == np.float32
     assert problem.representatives([1, 0, 1]).tolist() == [0, 2]
+    with pytest.raises(InvalidProblem, match="x selects no candidate"):
+        problem.representatives([0, 0, 0])
     assert problem.objective([1, 0, 1]) == 10
     assert problem.objective([0, 0, 0]) == -math.inf
     assert problem.violation([0, 0, 0]) == 2

@@ -85,6 +85,7 @@ def test_rates_that_are_hardly_above_0_are_solved(rate):
 def test_bad_decisions():
     problem = CutoffProblem([0.5], 10)
     assert problem.violation(0) == 1.0
+    assert CutoffProblem([0.5, 1.0], 10).objective(0) == 1.0
     with pytest.raises(ValueError, match=r"must be an integer below 2\^62; got 1\.5"):
         problem.objective(1.5)
     with pytest.raises(ValueError, match="single number"):

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 import solvers
 from solvers import InvalidOption, InvalidProblem, solve
-from solvers.weighting import OptimizationErrorProblem
+from solvers.weighting import OptimizationErrorProblem, TotalErrorProblem
 from tests.thoroughly import tried
 
 
@@ -150,6 +150,15 @@ def test_file(tmp_path):
 def test_bad_data_is_a_sentence(arguments, sentence):
     with pytest.raises(InvalidProblem, match=sentence):
         OptimizationErrorProblem(*arguments)
+
+
+def test_weights_of_nobody_are_worth_nothing():
+    """Where πᵀq is 0, what q is worth is infinite, not an error; with a bias term beside it, too."""
+    problem = OptimizationErrorProblem([0.5, 1.0], 1.0, 0.3, 1.0)
+    assert problem.objective([0.0, 0.0]) == np.inf
+    assert problem.violation([0.0, 0.0]) == 1.0
+    for bias in ("chi2", "tv"):
+        assert TotalErrorProblem([0.5, 1.0], 1.0, 0.3, 1.0, [0.5, 0.5], bias).objective([0.0, 0.0]) == np.inf
 
 
 def test_bad_option_and_decision():
