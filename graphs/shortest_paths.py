@@ -52,7 +52,7 @@ def distances(
     -----
     Source: FedGS (AAAI 2023), Algorithm 1 line 3. The paper gives neither the division nor what to do with
     unreachable pairs; both are what the authors' training code does, and without them the paper's own σ²
-    gives distances below 1e-20 and a disconnected graph an infinite objective. `path_lengths` returns the
+    gives distances near 0 and a disconnected graph an infinite objective. `path_lengths` returns the
     paper's raw numbers.
 
     N = 5 000 takes some 7 s of processor time, N = 10 000 some 50 s and 1.8 GiB. For more
