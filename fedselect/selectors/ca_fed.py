@@ -208,6 +208,8 @@ class CAFed(SelectorBase):
         self.importance = check_importance(importance)
         n = self.n_clients = self.importance.size
         self.chains = ChainEstimates(n) if chains is None else chains
+        if (size := np.size(self.chains.correlation)) != n:
+            raise ConfigError(f"the chains are of {size} clients, the importance of {n}")
         self.beta = check_number("beta", beta, 0, 1, open_low=True)
         self.threshold = check_number("threshold", threshold)
         self.bias_weight = check_number("bias_weight", bias_weight)

@@ -165,15 +165,22 @@ class RoundConstraints(Stateful):
         self.run_budgets = tuple(each for each in budgets if isinstance(each, RunBudget))
         for each in self.run_budgets:
             each.check(n_clients)
+        names = [each.name for each in self.run_budgets if each.name]
+        if twice := [name for name in names if names.count(name) > 1]:
+            raise ConfigError(f"constraints: two budgets over the run are named {twice[0]!r}; names must differ")
         #: What each client has used of each budget over the run, (budgets, N).
         self.spent = np.zeros((len(self.run_budgets), n_clients))
         self._uses = np.zeros_like(self.spent)
         self._batteries: dict[str, dict[str, float]] = {}
         self.include, self.exclude = tuple(include), tuple(exclude)
         self.waited = np.zeros(n_clients, dtype=np.int64)
-        fixed = [each for each in self.budgets if not isinstance(each, ClockBudget)]
+        none = np.zeros(n_clients)  # what a budget of the clock uses is not known before a round
+        budgets = [
+            Budget(none, each.limit, each.name or each.time) if isinstance(each, ClockBudget) else each
+            for each in self.budgets
+        ]
         try:
-            normal_form(np.arange(n_clients), n_clients, **self._stated(), budgets=fixed)
+            normal_form(np.arange(n_clients), n_clients, **self._stated(), budgets=budgets)
         except InvalidProblem as error:
             raise ConfigError(f"constraints: {error}") from error
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 from fedselect.errors import ConfigError
 from fedselect.options import check_count
@@ -52,7 +52,7 @@ class TiFL(SelectorBase):
         self,
         size: int,
         *,
-        latencies: NDArray[np.float64] | None = None,
+        latencies: ArrayLike | None = None,
         n_tiers: int = 5,
         credits: int | None = None,
         interval: int = 20,
@@ -65,7 +65,7 @@ class TiFL(SelectorBase):
         self.aggregation = check_aggregation(aggregation)
         #: Tier of each client, 0 for the fastest; known from the first round on.
         self.tiers = np.empty(0, dtype=np.int64)
-        self._latencies = latencies
+        self._latencies = None if latencies is None else _seconds(latencies)
         self.shares = np.full(n_tiers, 1.0 / n_tiers)
         limit = math.inf if credits is None else check_count("credits", credits)
         self.credits = np.full(n_tiers, limit, dtype=np.float64)
@@ -122,6 +122,17 @@ class TiFL(SelectorBase):
         """Note how well the model served the clients of the tier."""
         if feedback.received_losses:
             self.losses[self.tier] = float(np.mean(list(feedback.received_losses.values())))
+
+
+def _seconds(latencies: ArrayLike) -> NDArray[np.float64]:
+    """Return latencies, (N,); raise `ConfigError` for others."""
+    try:
+        seconds = np.asarray(latencies, dtype=np.float64)
+    except (TypeError, ValueError, OverflowError):
+        seconds = np.array(np.nan)
+    if seconds.ndim != 1 or not (seconds >= 0).all():
+        raise ConfigError(f"latencies must be one number of seconds, from 0, for each client; got {latencies!r:.80}")
+    return seconds
 
 
 @SELECTORS.register("tifl")

@@ -277,6 +277,9 @@ def test_what_is_no_number_for_each_client_is_a_sentence():
     for minima in ("least", np.zeros(4), [0.0, 3 + 0j, 0.0], [0.0, 10**400, 0.0]):
         with pytest.raises(ConfigError, match="minima must be one number for each of 3 clients"):
             CAFed(importance=np.full(3, 1 / 3), minima=minima)
+    for chains_of_four in (ChainEstimates(4), KnownChains(np.ones(4), np.zeros(4))):
+        with pytest.raises(ConfigError, match="the chains are of 4 clients, the importance of 3"):
+            CAFed(importance=np.full(3, 1 / 3), chains=chains_of_four)
     with pytest.raises(ConfigError, match=r"minima must be finite; got \[0.0, nan, 0.0\]"):
         CAFed(importance=np.full(3, 1 / 3), minima=[0.0, np.nan, 0.0])
 

@@ -181,6 +181,14 @@ def test_a_table_of_clients_gives_groups_and_uses(clients_file, small_scenario):
         ({"quotas": [{"by": "region", "at_most": 3, "name": 5}]}, "the name of a quota must be a text; got 5"),
         ({"budgets": [{"clock": "upload", "limit": 1.0, "name": 5}]}, "the name of a budget must be a text; got 5"),
         ({"conflicts": 5}, "constraints: conflicts must be a list; got 5"),
+        (
+            {"budgets": [{"clock": "upload", "limit": 1.0}, {"clock": "upload", "limit": 2.0}]},
+            "two constraints are named 'upload'",
+        ),
+        (
+            {"budgets": [{"column": "seconds", "limit": each, "over": "run"} for each in (1.0, 2.0)]},
+            "two budgets over the run are named 'seconds'",
+        ),
         ({"quotas": 5}, "constraints: quotas must be a list; got 5"),
         ({"budgets": {"clock": "upload"}}, "constraints: budgets must be a list; got {'clock': 'upload'}"),
         ({"include": 5}, "constraints: include must be a list; got 5"),

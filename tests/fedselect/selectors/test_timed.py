@@ -228,6 +228,12 @@ def test_over_selecting_uniform_takes_the_first():
         Uniform(2, over=1.3).select(asked(0))
 
 
+@pytest.mark.parametrize("latencies", [[1.0, np.nan], ["a", "b"], [[1.0], [2.0]], [1.0, -1.0], 3.0])
+def test_latencies_that_are_none_are_a_sentence(latencies):
+    with pytest.raises(ConfigError, match="latencies must be one number of seconds, from 0, for each client; got"):
+        TiFL(1, n_tiers=2, latencies=latencies)
+
+
 @pytest.mark.parametrize("name", ["oort", "tifl"])
 @pytest.mark.parametrize("convention", ["paper", "code"])
 def test_a_run_that_is_resumed_makes_the_same_decisions(name, convention):
