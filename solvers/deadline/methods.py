@@ -337,9 +337,9 @@ _VALUE_BITS, _TIME_BITS = 46, 40
 def cp_sat(problem: DeadlineProblem, run: Run, *, threads: Annotated[int, AtLeast(1)] = 1) -> None:
     """Nested knapsacks in CP-SAT, with the time after each client as an integer.
 
-    Values that are not whole are scaled and rounded up, times of more than 40 bits rounded to a coarser unit that
-    loses no selection: the bound holds for the problem as it is. An answer that such rounding let in is repaired by
-    dropping the least valuable.
+    Values that are not whole, or large, are scaled and rounded up, times of more than 40 bits rounded to a coarser unit
+    that loses no selection: the bound holds for the problem as it is. An answer that such rounding let in is repaired
+    by dropping the least valuable.
 
     Parameters
     ----------
