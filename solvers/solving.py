@@ -66,8 +66,8 @@ def solve(
         ``"auto"`` unless it inherits or registers one.
     time_limit : float, optional
         Seconds of the search; the incumbent comes back at the method's first look at the clock after them. No limit by
-        default. Importing a package and compiling kernels, once in a process or on a machine, do not count: on the
-        clock a first solve takes longer.
+        default. Importing an external solver and compiling kernels, once in a process or on a machine, do not count: on
+        the clock a first solve takes longer. Some imports of SciPy's do count, as under several side constraints.
     work_limit : float, optional
         Rows of the problem's matrix that may be read (n entries each), or what takes as long at fixed rates: a limit
         that is no matter of the clock. Without a time limit beside it, decision, bound, nodes and certificate are the
