@@ -84,8 +84,8 @@ class TwoState(Chain):
     Client k has stationary probability :math:`\pi_k` and eigenvalue :math:`\lambda_k`, so that
     P(available | available) = :math:`\lambda + (1-\lambda)\pi`, P(available | not) = :math:`(1-\lambda)\pi`, and the
     autocorrelation at lag h is :math:`\lambda^h`. Mean run lengths are :math:`1 / ((1-\lambda)(1-\pi))` rounds
-    available and :math:`1 / ((1-\lambda)\pi)` rounds not (CA-Fed, Section III). The chain starts in its stationary
-    distribution: every round is available with probability π.
+    available and :math:`1 / ((1-\lambda)\pi)` rounds not. The chain starts in its stationary distribution: every
+    round is available with probability π.
 
     Parameters
     ----------

@@ -22,8 +22,9 @@ def label_rates(
     r"""Draw participation rates that depend on a client's labels (FedAU's code).
 
     :math:`p_n = \min(1, \max(p_{min}, \bar p\, C \langle f_n, v \rangle))` with f_n the client's label distribution,
-    C the number of classes and v ~ Dir(α 1) one vector for the run. The upper clip is not in the code, which stops
-    with an error where a rate passes 1. The lower clip raises the mean of the rates, the upper one lowers it.
+    C the number of classes and v ~ Dir(α 1) one vector for the run. The upper clip is not in the code, whose
+    Bernoulli rounds stop with an error where a rate passes 1. The lower clip raises the mean of the rates, the upper
+    one lowers it.
 
     Parameters
     ----------
@@ -76,7 +77,7 @@ def fedau_markov(
     Parameters
     ----------
     mean, least, concentration
-        See `label_rates`; ``least`` must be positive here.
+        See `label_rates`; with ``least = 0``, a client of rate 0 is refused.
     up : float
         Largest P(available | not), in (0, 1].
 
@@ -98,9 +99,9 @@ class Cyclic:
     on, off : (N,) array-like of int
         Rounds available and rounds away of each cycle, at least 1 and 0.
     start : (N,) array-like of int
-        Round in which the first full stretch of availability begins, in [0, on + off).
+        Round in which the first full stretch of availability begins, in [0, starts).
     starts : (N,) array-like of int
-        The start was drawn uniformly from {0, ..., starts - 1}; gives `rates`.
+        The start was drawn uniformly from {0, ..., starts - 1}, at most on + off; gives `rates`.
 
     Raises
     ------

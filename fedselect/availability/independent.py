@@ -236,7 +236,7 @@ class LabelCycle(Independent):
 
     def __init__(self, inside: NDArray[np.bool_], hold: int, beta: float, seed: int, *, empty: str = "pass") -> None:
         self.inside = np.asarray(inside, dtype=bool)
-        self.hold, self.beta = hold, check_number("beta", beta, 0, 1)
+        self.hold, self.beta = check_count("hold", hold), check_number("beta", beta, 0, 1)
         super().__init__(self.beta * self.inside.mean(axis=0) + (1 - self.beta), seed, empty=empty)
 
     def base_rates(self, round: int) -> NDArray[np.float64]:

@@ -32,7 +32,7 @@ class TimedAvailability(Protocol):
         ...
 
     def leaves(self, seconds: float) -> NDArray[np.float64]:
-        """When each client leaves that is there at this moment, shape (N,); infinite where it stays."""
+        """When each client leaves that is there at this moment, shape (N,); infinite where it stays, or is away."""
         ...
 
 
@@ -116,7 +116,7 @@ class Intervals:
         return self._covers(place, moment)
 
     def leaves(self, seconds: float) -> NDArray[np.float64]:
-        """When each client leaves that is there at this moment, shape (N,); infinite where it stays."""
+        """When each client leaves that is there at this moment, shape (N,); infinite where it stays, or is away."""
         place, moment, base = self._places(seconds)
         found = np.full(self.n_clients, math.inf)
         there = np.flatnonzero(self._covers(place, moment))
@@ -191,8 +191,8 @@ def phones(
     """Give clients phones that charge on Wi-Fi: most at night, for an hour now and then by day; a week, repeated.
 
     A device takes part while it is idle, charging and on an unmetered network; the number of those that do differs
-    fourfold between day and night (Bonawitz et al., MLSys 2019, Sec. 2 and 8, of phones of one country). The rates here
-    are set by hand to that factor. The run starts at midnight.
+    fourfold between day and night (Bonawitz et al., MLSys 2019, of phones of one country). The rates here are set by
+    hand to about that factor. The run starts at midnight.
 
     Parameters
     ----------
@@ -201,7 +201,8 @@ def phones(
     night_begin, night_hours : float
         Mean hour at which it is plugged in, and for how long (0.5 to 12 hours); standard deviations of 1.5 and 1 hours.
     day_sessions, day_hours : float
-        Mean number of further sessions between 7:00 and 22:00 (Poisson), and their mean length (exponential).
+        Mean number of further sessions that begin between 7:00 and 22:00 (Poisson, at most 1000), and their mean length
+        (exponential).
     zones : float
         Clients' local times differ by up to so many hours (0 to 24), drawn uniformly.
     round_seconds : float
@@ -211,7 +212,7 @@ def phones(
     check_number("zones", zones, 0, 24)
     for name, value in (("night_begin", night_begin), ("night_hours", night_hours), ("day_hours", day_hours)):
         check_number(name, value, 0, 24, open_low=True)
-    check_number("day_sessions", day_sessions)
+    check_number("day_sessions", day_sessions, 0, 1000)
     n, days = len(federation), 7
     rng = generator(seed, "availability")
     shift = rng.random(n) * zones

@@ -169,8 +169,9 @@ def read_power(
     Parameters
     ----------
     path : path-like
-        ``.csv``, ``.csv.gz``, ``.parquet``, ``.json`` (a list of objects) or ``.jsonl``: the first column is the time,
-        each other one a client's power from then until the next row. Clients are numbered in the order of the columns.
+        ``.csv``, ``.csv.gz``, ``.parquet``, ``.json`` (a list of objects), ``.jsonl`` or ``.ndjson``: the first column
+        is the time, each other one a client's power from then until the next row. Clients are numbered in the order of
+        the columns.
     origin, time_zone, ids
         As for `read_intervals`.
     least : float

@@ -47,7 +47,10 @@ class Trace:
     def __init__(self, there: NDArray[np.bool_], *, after: str = "repeat") -> None:
         if isinstance(there, str | Path):
             raise DataError(f"a trace is made of an array; read_trace({str(there)!r}) reads one from a file")
-        there = np.asarray(there)
+        try:
+            there = np.asarray(there)
+        except ValueError as error:
+            raise DataError(f"a trace has a row per round and a column per client: {error}") from None
         if there.ndim != 2 or there.size == 0:
             raise DataError(f"a trace needs at least one round and one client; got shape {there.shape}")
         if there.dtype != bool:
@@ -127,18 +130,18 @@ def read_trace(path: str | Path, n_clients: int | None = None) -> NDArray[np.boo
     path : path-like
         Ends in ``.csv``, ``.csv.gz``, ``.npy`` or ``.parquet``. A table with a column ``client`` is long: columns
         ``round``, ``client`` and, if zeros are listed too, ``available``; whatever is not listed is away. Any other is
-        wide: a row per round and a column of 0 and 1, or false and true, per client. Columns that are named 0 to
-        N - 1 are these clients; others are clients as they come. With a column ``round``, rounds that are not listed
-        have no client. Without one, rows are rounds as they come, and an index is left out; a CSV file need have no
-        header then. A first line ``0,1``, ``1,0`` or ``0`` is refused, which may be a header or a round. Rounds and
-        clients count from 0.
+        wide: a row per round and a column of 0 and 1, or false and true, per client. Columns that are named 0 to N - 1
+        are these clients; others are clients as they come. With a column ``round``, other numbers as names are refused,
+        and rounds that are not listed have no client. Without one, rows are rounds as they come, and an index is left
+        out; a CSV file need have no header then. A first line ``0,1``, ``1,0`` or ``0`` is refused, which may be a
+        header or a round. Rounds and clients count from 0.
     n_clients : int, optional
         Number of clients N that the trace must be of; whatever it is of by default, the largest listed plus 1.
 
     Returns
     -------
     (T, N) ndarray of bool
-        T is the largest listed round plus 1.
+        T is the largest listed round plus 1, or the number of rows.
 
     Raises
     ------

@@ -255,7 +255,7 @@ class Federation:
         Raises
         ------
         DataError
-            When something is not as described.
+            When something is not as described; with ``lazy``, of a sample when it is read.
         """
         if not lazy:
             if collate_fn is not None:

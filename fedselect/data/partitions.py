@@ -101,8 +101,8 @@ def _ids(ids: Sequence[int | str] | None, ids_file: str | None) -> NDArray[Any]:
         raise DataError("natural ids are given as ids, a list, or in ids_file, a table with a column 'client'")
     if ids_file is None:
         owners = np.array(ids, dtype=object)
-        kinds = {str if isinstance(each, str) else int for each in owners.tolist()}
-        if len(kinds) > 1:
+        kinds = {str if isinstance(each, str) else int if is_whole(each) else None for each in owners.tolist()}
+        if len(kinds) > 1 or None in kinds:
             raise DataError("natural ids must be whole numbers or texts, all of one kind")
         return owners.astype(kinds.pop()) if kinds else owners
     from fedselect.tables import read_table
@@ -150,8 +150,8 @@ def power_law(
 ) -> list[NDArray[np.int64]]:
     """Deal out at random in sizes of a power law: l + (n - N l) r^-γ / (1 + 2^-γ + ... + N^-γ) for rank r.
 
-    Ranks are dealt to clients at random, and samples are alike. (LEAF and FedProx have sizes of a power law, too, and
-    two labels a client beside.)
+    Ranks are dealt to clients at random, whatever the labels. (FedProx's MNIST has sizes of a power law, too, and two
+    labels a client beside.)
 
     Parameters
     ----------
@@ -210,6 +210,8 @@ def feature_noise(
     """
     if not 0 <= noise < np.inf:
         raise DataError(f"noise must be a number from 0; got {noise}")
+    if convention not in ("paper", "code"):
+        raise DataError(f"convention must be 'paper' or 'code'; got {convention!r}")
     k = np.arange(1, n_clients + 1)
     deviations = np.sqrt(noise * k / n_clients) if convention == "paper" else noise * (k - 1) / max(n_clients - 1, 1)
     return NoisyParts(iid(labels, n_clients, rng), deviations)

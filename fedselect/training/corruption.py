@@ -39,7 +39,7 @@ _Share = Annotated[float, AtLeast(0), AtMost(1)]
 def sign_flip(
     n_clients: int, seed: int, *, share: _Share = 0.2, clients: list[int] | None = None, scale: float = 1.0
 ) -> Corrupts:
-    """Send the update times ``-scale``; by ``clients``, or by a ``share`` of all that the seed draws."""
+    """Send the update times ``-scale``; by ``clients``, or by a ``share`` of all, rounded down, that the seed draws."""
     liars = _liars(n_clients, seed, share, clients)
     return lambda client, update, round: update * -scale if client in liars else update
 
@@ -70,7 +70,7 @@ def sparse(
     scale: float = 1.0,
     part: _Share = 0.01,
 ) -> Corrupts:
-    """Send the update with its largest coordinates, a share ``part`` of all (one at least), times ``-scale``."""
+    """Send the update with its coordinates of largest size, a share ``part`` (one at least), times ``-scale``."""
     liars = _liars(n_clients, seed, share, clients)
 
     def corrupt(client: int, update: Tensor, round: int) -> Tensor:
@@ -131,7 +131,7 @@ def sent(corrupt: Corrupts, client: int, update: Tensor, round: int) -> Tensor:
     found = corrupt(client, update.clone(), round)
     try:
         answer = torch.as_tensor(found, dtype=update.dtype, device=update.device)
-    except (TypeError, ValueError, RuntimeError):
+    except (TypeError, ValueError, OverflowError, RuntimeError):
         answer = None
     if answer is None or answer.shape != update.shape:
         shape = getattr(found, "shape", None)

@@ -112,8 +112,9 @@ class FedAvg(Server):
     loss : callable, optional
         ``(outputs, labels) -> (b,)``, or one of PyTorch's loss modules, instead of the loss that ``settings`` name.
     metrics : mapping, sequence or callable, optional
-        Further numbers of each test sample, ``(outputs, labels) -> (b,)``, whose means are in each `Round`; metrics of
-        the whole test set (`fedselect.training.losses.whole_set`, names in ``METRICS``, objects of torchmetrics).
+        Further numbers of each test sample, ``(outputs, labels) -> (b,)``, whose means are in each evaluated `Round`;
+        metrics of the whole test set (`fedselect.training.losses.whole_set`, names in ``METRICS``, objects of
+        torchmetrics).
     optimizer : callable or str, optional
         Makes the clients' optimizer, ``(parameters, rate) -> torch.optim.Optimizer``, once per client and round; or
         the name of one, as in the settings.
@@ -315,7 +316,8 @@ class FedAvg(Server):
 
     def validation_losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean loss of the global model on what each of these clients has held out, shape (len(clients),)."""
-        own = [self.federation.validation[int(client)] for client in clients]
+        held = self.federation.validation or ((),) * len(self.federation)
+        own = [held[int(client)] for client in clients]
         empty = [int(client) for client, samples in zip(clients, own, strict=True) if not len(samples)]
         if empty:
             raise ConfigError(

@@ -205,7 +205,7 @@ def build_model(given: Model | None, federation: Federation, settings: TrainingS
 
 
 def made(factory: Callable[..., Any], federation: Federation) -> nn.Module:
-    """Make a module by a class or function, which gets the federation where it asks for one thing."""
+    """Make a module by a class or function, which gets the federation where it asks for ``federation`` alone."""
     from torch import nn
 
     name = getattr(factory, "__name__", repr(factory))

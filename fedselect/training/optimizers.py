@@ -106,6 +106,8 @@ def stepper(
     """Make the step of an optimizer of ``torch.optim`` for one client's weights (1, d), which parameters view then."""
     vector_to_parameters(weights[0], parameters)
     optimizer = make(parameters, rate)
+    if not isinstance(optimizer, torch.optim.Optimizer):
+        raise ConfigError(f"optimizer must make an optimizer of torch.optim; it made {optimizer!r:.80}")
     sizes = [parameter.numel() for parameter in parameters]
 
     def move(gradient: Tensor) -> None:

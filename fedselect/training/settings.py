@@ -165,8 +165,8 @@ class TrainingSettings:
         mirror half of the time (FedAU on CIFAR-10 and CINIC-10). With another than none clients train one by one.
     batching : {"auto", "never", "always", "timed", "captured"}
         Whether clients are trained together in one batched computation; see `fedselect.training.stacks`. ``"timed"``
-        lets the first round with two clients or more decide it by the clock, where ``"auto"`` trains one by one and
-        need not: the checkpoint keeps the decision, so a run that goes on keeps its bits, and the log says it, so that
+        lets the first round with two clients or more decide it by the clock, for models without a closed form of their
+        gradients: the checkpoint keeps the decision, so a run that goes on keeps its bits, and the log says it, so that
         another run can be told (the two agree within float error, not in bits). ``"captured"`` is ``"auto"`` whose
         stacked steps CUDA captures as graphs and replays; it has not been run on a GPU yet, and gains nothing on a CPU.
     memory_format : {"contiguous", "channels_last"}
@@ -344,7 +344,10 @@ def epochs_of(n_clients: int, settings: TrainingSettings, seed: int) -> NDArray[
 
 
 def samples_trained(sizes: NDArray[np.int64], settings: TrainingSettings, seed: int) -> NDArray[np.int64]:
-    """Count the samples that each client passes through its model in a round, shape (N,), by epochs or by steps."""
+    """Count the samples that each client passes through its model in a round, shape (N,), by epochs or by steps.
+
+    By steps it counts as without batch normalisation, which joins a last batch of one sample to the one before it.
+    """
     if settings.epoch_choices:
         return sizes * epochs_of(len(sizes), settings, seed)
     assert settings.local_steps is not None

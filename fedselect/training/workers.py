@@ -86,7 +86,8 @@ class Workers:
     """Threads with models; results come in the order of what was asked.
 
     PyTorch releases the interpreter's lock in its kernels, so that models with work in them (convolutions) use several
-    cores; each kernel runs on one thread then, so that results do not depend on the number of workers.
+    cores; each kernel runs on one thread then, so that results do not depend on the number of workers. (One worker
+    alone takes as many threads as PyTorch has been given.)
 
     Parameters
     ----------

@@ -12,6 +12,7 @@ from fedselect.availability import (
     AVAILABILITY,
     DROPOUT,
     Independent,
+    LabelCycle,
     SinLognormal,
     bernoulli,
     ca_fed,
@@ -313,3 +314,8 @@ def test_a_function_builds_what_the_registry_builds(federation):
 def test_an_unknown_convention_is_a_sentence_without_the_registry_too(federation, call, sentence):
     with pytest.raises(ConfigError, match=sentence):
         call(federation)
+
+
+def test_a_window_is_held_for_a_round_at_least():
+    with pytest.raises(ConfigError, match="hold must be a positive integer; got 0"):
+        LabelCycle(np.ones((2, 3)), 0, 0.5, 0)

@@ -192,3 +192,8 @@ def test_phones_come_at_night_four_times_as_often():
     spread = AVAILABILITY.build("phones", digits(n_clients=300), 3, zones=24.0)
     hours = [spread.available_at(3600.0 * (48 + hour)).mean() for hour in range(24)]
     assert max(hours) / min(hours) < 2.0
+
+
+def test_sessions_by_day_are_few_enough_to_be_drawn(federation):
+    with pytest.raises(ConfigError, match=r"day_sessions must lie in \[0, 1000\]; got 1e\+300"):
+        AVAILABILITY.build("phones", federation, 0, day_sessions=1e300)

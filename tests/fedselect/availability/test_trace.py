@@ -170,3 +170,14 @@ def test_a_first_line_that_may_be_names_or_a_round_is_refused(tmp_path, first):
 def test_a_wide_trace_with_rounds_may_call_clients_by_any_names(tmp_path):
     (tmp_path / "t.csv").write_text("round,bob,alice\n1,0,1\n0,1,0\n")
     np.testing.assert_array_equal(read_trace(tmp_path / "t.csv"), [[True, False], [False, True]])
+
+
+def test_rounds_of_unequal_length_are_no_trace():
+    with pytest.raises(DataError, match="a trace has a row per round and a column per client"):
+        Trace([[True, False], [True]])
+
+
+def test_numbers_that_do_not_count_from_0_are_no_clients_beside_rounds(tmp_path):
+    (tmp_path / "t.csv").write_text("round,1,2\n0,0,1\n1,1,0\n")
+    with pytest.raises(DataError, match=r"numbered 0 to N - 1; found \['1', '2'\]"):
+        read_trace(tmp_path / "t.csv")

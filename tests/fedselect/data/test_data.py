@@ -7,7 +7,15 @@ import pytest
 from hypothesis import strategies as st
 
 from fedselect.data import PARTITIONS, Federation, Samples, digits
-from fedselect.data.partitions import dirichlet, dirichlet_per_class, dirichlet_prior, iid, two_label
+from fedselect.data.partitions import (
+    dirichlet,
+    dirichlet_per_class,
+    dirichlet_prior,
+    feature_noise,
+    iid,
+    natural,
+    two_label,
+)
 from fedselect.errors import ConfigError, DataError
 from tests.thoroughly import tried
 
@@ -370,3 +378,14 @@ def _digits_pair():
     from sklearn.datasets import load_digits
 
     return load_digits(return_X_y=True)
+
+
+@pytest.mark.parametrize("ids", [[1.5, 1.2], [None, 1], [True, False]])
+def test_ids_that_are_no_whole_numbers_are_not_cut_to_them(ids):
+    with pytest.raises(DataError, match="natural ids must be whole numbers or texts"):
+        natural(np.zeros(2, dtype=np.int64), 1, np.random.default_rng(0), ids=ids)
+
+
+def test_a_convention_of_noise_that_there_is_not_is_refused():
+    with pytest.raises(DataError, match="convention must be 'paper' or 'code'; got 'both'"):
+        feature_noise(np.zeros(4, dtype=np.int64), 2, np.random.default_rng(0), convention="both")

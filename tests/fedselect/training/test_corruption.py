@@ -141,6 +141,7 @@ def test_corruptions_by_name(federation):
 @pytest.mark.parametrize(
     ("corrupt", "sentence"),
     [
+        (lambda client, update, round: [10**400] * len(update), r"returns what client \d+ sends"),
         (lambda client, update, round: None, r"returns what client \d+ sends, shape \(\d+,\) .* got None"),
         (lambda client, update, round: update[:3], r"shape \(\d+,\) \(an honest.*got shape \(3,\)"),
         (lambda client, update, round: "nothing", "got 'nothing'"),

@@ -222,3 +222,8 @@ def test_what_clients_hold_out_gives_a_validation_loss_in_every_evaluated_round(
     assert "validation_loss" not in (loop.step().metrics or {})
     plain = digits(n_clients=6, partition="two-label")
     assert not FedAvg(plain, Uniform(2), ideal(plain)).step().metrics
+
+
+def test_clients_that_hold_nothing_out_have_no_validation_loss(federation):
+    with pytest.raises(ConfigError, match="client 0 has held no sample out of training"):
+        loop(federation, Uniform(3)).validation_losses([0])

@@ -240,3 +240,8 @@ def test_settings_are_written_out_and_read_back():
     again = Experiment.from_tables(chosen.tables())
     assert dataclasses.asdict(again) == dataclasses.asdict(chosen)
     assert again.digest == chosen.digest != Experiment(rounds=7).digest
+
+
+def test_what_makes_no_optimizer_is_refused(federation):
+    with pytest.raises(ConfigError, match=r"optimizer must make an optimizer of torch\.optim; it made 3"):
+        loop(federation, by=lambda parameters, rate: 3).step()
