@@ -316,14 +316,14 @@ class FedAvg(Server):
 
     def validation_losses(self, clients: Sequence[int] | NDArray[np.int64]) -> NDArray[np.float64]:
         """Mean loss of the global model on what each of these clients has held out, shape (len(clients),)."""
-        held = self.federation.validation or ((),) * len(self.federation)
-        own = [held[int(client)] for client in clients]
-        empty = [int(client) for client, samples in zip(clients, own, strict=True) if not len(samples)]
+        held = self.federation.validation
+        empty = [int(client) for client in clients if not held or not len(held[int(client)])]
         if empty:
             raise ConfigError(
                 f"client {empty[0]} has held no sample out of training, and is asked for its loss on them"
             )
-        return client_means(self._loaded(), [on_device(each, self.device) for each in own], self._objective)[0]
+        own = [on_device(held[int(client)], self.device) for client in clients]
+        return client_means(self._loaded(), own, self._objective)[0]
 
     def embedding(self, weights: torch.Tensor) -> NDArray[np.float32]:
         """Average the answers to noise of the model that a client trained; noise with the validation sets' moments."""
