@@ -398,7 +398,7 @@ def cp_sat(problem: AllocationProblem, run: Run, *, threads: Annotated[int, AtLe
         run.nodes = (run.nodes or 0) + solver.num_branches
         if status in (cp_model.OPTIMAL, cp_model.FEASIBLE, cp_model.UNKNOWN):
             bound = max(0.0, solver.best_objective_bound) / factor
-            run.tighten(bound, margin * bound)
+            run.tighten(bound, margin * bound, is_claimed=True)
         ended = cut_short(run, model, status)
         if status not in (cp_model.OPTIMAL, cp_model.FEASIBLE):
             break

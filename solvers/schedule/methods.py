@@ -100,7 +100,7 @@ def min_cost_flow(problem: ScheduleProblem, run: Run) -> None:
     table = np.zeros_like(problem.available)
     table[when, who] = flow.flows(turns) > 0
     run.offer(table)
-    run.tighten(problem.variance(problem.turns(table)))
+    run.tighten(problem.variance(problem.turns(table)), is_claimed=True)
 
 
 #: Selections of a round that brute force goes through between two looks at the clock.

@@ -341,8 +341,8 @@ class _Search:
                 middle = 0.5 * (low + high) if high < 4.0 * low else math.sqrt(low * high)
                 for a, b in ((low, middle), (middle, high)):
                     queue.push(-max(bound, self.fractional_bound(a, b)), (a, b))
-            run.tighten(min(closed, -queue.bound, self.best))
-        run.tighten(min(closed, -queue.bound, self.best))
+            run.tighten(min(closed, -queue.bound, self.best), is_claimed=True)
+        run.tighten(min(closed, -queue.bound, self.best), is_claimed=True)
         outcomes[NodeOutcome.FATHOMED_BY_BOUND] += len(queue) if run.proved else 0
         add_outcomes(run.details, outcomes)
         if queue and not run.proved and not self.ended:

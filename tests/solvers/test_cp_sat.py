@@ -10,7 +10,10 @@ from solvers import solve
 from solvers.allocation import AllocationProblem
 from solvers.backends import cut_short, run_cp_sat, solver_for
 from solvers.coverage import CoverageProblem
+from solvers.registry import find
 from solvers.run import Run
+from solvers.schedule import ScheduleProblem
+from solvers.weighting import ExclusionProblem
 
 
 def small(time_limit=None):
@@ -77,6 +80,37 @@ def test_ctrl_c_returns_the_incumbent(state, interrupt_after):
 def test_no_handler_of_its_own_hears_ctrl_c():
     """CP-SAT's asks for memory wherever the signal finds it, and a process that was about to do so hangs."""
     assert not solver_for(small()).parameters.catch_sigint_signal
+
+
+def test_a_false_bound_of_an_allocation_is_withdrawn(monkeypatch):
+    bound = cp_model.CpSolver.best_objective_bound.fget
+    monkeypatch.setattr(cp_model.CpSolver, "best_objective_bound", property(lambda solver: 1.5 * bound(solver)))
+    solution = solve(AllocationProblem([5, 7, 9], [1, 2, 3], 9), "cp-sat")
+    assert solution.objective == solve(AllocationProblem([5, 7, 9], [1, 2, 3], 9), "greedy").objective
+    assert (solution.status, solution.bound) == ("feasible", None)
+    assert "contradicts" in solution.details["notes"][0]
+
+
+@pytest.mark.parametrize(
+    ("problem", "method"),
+    [
+        (AllocationProblem([5, 7, 9], [1, 2, 3], 9), "cp-sat"),
+        (ExclusionProblem([0.2, 0.5, 0.3], [0.1, 0.9, 0.4], 1.0, [0.5, 0.6, 0.7], [0.0, 0.1, 0.2]), "cp-sat"),
+        (ScheduleProblem(np.eye(3, 4, dtype=bool) | np.eye(3, 4, 1, dtype=bool), 1), "min-cost-flow"),
+    ],
+)
+def test_a_bound_that_rests_on_an_external_solver_is_claimed(problem, method, monkeypatch):
+    claimed = []
+    tighten = Run.tighten
+
+    def noted(run, *values, is_claimed=False):
+        claimed.append(is_claimed)
+        tighten(run, *values, is_claimed=is_claimed)
+
+    monkeypatch.setattr(Run, "tighten", noted)
+    monkeypatch.setattr(Run, "proved", property(lambda run: False))  # no other bound ends it before
+    find(problem, method).function(problem, Run(problem, method, None, 0))
+    assert claimed[-1]
 
 
 def test_an_error_in_a_callback_is_raised_in_the_caller():
