@@ -232,7 +232,10 @@ def test_who_fails_is_failed_and_weights_are_kept_or_renormalised():
         assert strategy.history.returns.tolist() == [0, 0, 0, 0, 1, 0]
 
 
-@pytest.mark.parametrize("kind", ["no model", "two models", "another shape", "not finite", "no metrics"])
+@pytest.mark.parametrize(
+    "kind",
+    ["no model", "two models", "another shape", "not finite", "steps of another shape", "endless steps", "no metrics"],
+)
 def test_an_answer_that_cannot_be_averaged_is_one_clients_failure(kind, caplog):
     app = ClientApp(mods=[say_partition])
     good = client_app()
@@ -253,6 +256,10 @@ def test_an_answer_that_cannot_be_averaged_is_one_clients_failure(kind, caplog):
                 reply.content["arrays"] = model([1.0, 2.0, 3.0])
             if kind == "not finite":
                 reply.content["arrays"] = model([1.0, np.nan])
+            if kind == "steps of another shape":
+                reply.content["arrays"]["steps"] = Array(np.array([7, 8]))
+            if kind == "endless steps":
+                reply.content["arrays"]["steps"] = Array(np.array([np.inf]))
             if kind == "no metrics":
                 del reply.content["metrics"]
         return reply
