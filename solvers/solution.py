@@ -373,7 +373,8 @@ class Solution:
         on it. The bound is `priced_bound`: with a limit moved by d, no decision is worth more than that plus the price
         times d. Of a `solvers.dispersion.QuadraticProblem` both are those of the dispersion problem that it is solved
         as. They are for problems of dispersion whose side constraints ``auto`` or ``branch-and-bound`` keeps in its
-        tree, and are computed when they are first looked at. Elsewhere they are empty.
+        tree over a matrix of all clients, and are computed when they are first looked at. Elsewhere they are empty,
+        as between points of which only a part has a matrix.
         """
         found: Mapping[str, float] = self.details.get("prices", {})
         return found

@@ -62,6 +62,11 @@ class SubproblemRun(Run):
             super().offer(whole.x)
 
     @property
+    def is_part(self) -> bool:
+        """Whether the problem leaves clients of the whole out, or in; otherwise it is the same in another geometry."""
+        return self.map_back is not None or (isinstance(self.whole, SubproblemRun) and self.whole.is_part)
+
+    @property
     def nodes(self) -> int | None:
         """Search-tree nodes of this run; the whole run counts them beside its own."""
         return self._nodes

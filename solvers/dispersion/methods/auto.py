@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from solvers.dispersion.kinds import alike, repeated
 from solvers.dispersion.line import Line, choose, line_of, too_large
 from solvers.dispersion.memory import Memory
-from solvers.dispersion.methods.constrained import RowPrices, solve_constrained
+from solvers.dispersion.methods.constrained import note_prices, solve_constrained
 from solvers.dispersion.methods.exact import brute_force, search_trees
 from solvers.dispersion.methods.fixing import Fixing, close_rest, fix_by_counts, fix_by_products, fix_clients
 from solvers.dispersion.methods.kinds import solve_by_kinds
@@ -245,8 +245,7 @@ def _keep_constraints(work: Work) -> bool:
             part = None
             if not solve_trivial(few, inner):
                 search_trees(few, inner, policy.products, policy.tabu_moves, policy.largest_tree, policy=policy)
-    if run.x is not None:
-        run.details["prices"] = RowPrices(problem, run.x)
+    note_prices(problem, run)
     if memory is not None:
         memory.keep(problem, run.x)
     return True

@@ -79,9 +79,14 @@ def solve_constrained(
     finally:
         if memory is not None:
             memory.keep(problem, run.x)
-        if run.x is not None:
-            run.details["prices"] = RowPrices(problem, run.x)
+        note_prices(problem, run)
     return None
+
+
+def note_prices(problem: DispersionProblem, run: Run) -> None:
+    """Keep the prices of side constraints in the answer, unless the run is on a part, whose prices say nothing else."""
+    if run.x is not None and not (isinstance(run, SubproblemRun) and run.is_part):
+        run.details["prices"] = RowPrices(problem, run.x)
 
 
 def _fixed(tree: FirstOrderTree) -> tuple[DispersionProblem, SubproblemRun] | None:

@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 import pytest
 
-from solvers import methods, solve, with_dropped_constraints
+from solvers import Solution, methods, solve, with_dropped_constraints
 from solvers.constraints import Budget, Quota
 from solvers.dispersion import DispersionProblem, KindDispersionProblem, PointDispersionProblem
 from solvers.errors import InvalidProblem
@@ -109,6 +109,25 @@ def test_many_points_have_stored_distances_and_the_optimum_of_their_matrix():
     assert [each["name"] for each in found.details["phases"]] == ["prices of rows", "swaps"]
     assert found.status == by_matrix.status == "optimal"
     assert found.objective == pytest.approx(by_matrix.objective, rel=2e-6)
+
+
+@pytest.mark.parametrize(
+    ("name", "n", "has_prices"), [("auto", 60, True), ("auto", 160, False), ("branch-and-bound", 60, False)]
+)
+def test_prices_between_points_are_those_of_all_clients_or_none(name, n, has_prices):
+    """What reduced costs leave is a smaller problem, whose prices and bound say nothing of the whole."""
+    rng = np.random.default_rng(0)
+    points, use = rng.random((n, 2)), rng.random(n)
+
+    def solved(limit: float, name: str = "auto") -> Solution:
+        budget = Budget(use, limit, "seconds")
+        return solve(PointDispersionProblem(points, size=10, budgets=[budget]), name, time_limit=20)
+
+    found = solved(3.0, name)
+    assert found.status == "optimal"
+    assert bool(found.prices) == (found.priced_bound is not None) == has_prices
+    for moved in (-1.0, 0.0, 1.0) if has_prices else ():
+        assert solved(3.0 + moved).objective <= found.priced_bound + moved * found.prices["seconds"]
 
 
 #: Two budgets that each allow a selection, and no selection that keeps both.
