@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import importlib
 import math
+import sys
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -27,6 +29,9 @@ from solvers.subsets import ConstrainedProblem
 
 #: Share of a time limit that the methods get where a certificate is asked for; the rest is kept for proving it.
 _BEFORE_PROOF = 0.85
+
+#: What bounds and side constraints import inside a method, where an import would count against the time limit.
+_OFF_THE_CLOCK = {"scipy.optimize", "scipy.spatial.distance"}
 
 #: What becomes of an exception of ``watch``: it is raised with the solution, or the solution is returned.
 OnError = Literal["raise", "keep"]
@@ -67,7 +72,7 @@ def solve(
     time_limit : float, optional
         Seconds of the search; the incumbent comes back at the method's first look at the clock after them. No limit by
         default. Importing an external solver and compiling kernels, once in a process or on a machine, do not count: on
-        the clock a first solve takes longer. Some imports of SciPy's do count, as under several side constraints.
+        the clock a first solve takes longer.
     work_limit : float, optional
         Rows of the problem's matrix that may be read (n entries each), or what takes as long at fixed rates: a limit
         that is no matter of the clock. Without a time limit beside it, decision, bound, nodes and certificate are the
@@ -321,6 +326,11 @@ class Plan:
             run.offer(_start(problem, start))
         progress.run = run
         log.begin(run)
+        needed = self.method.kind != "heuristic" or getattr(problem, "is_constrained", False)
+        if needed and not sys.modules.keys() >= _OFF_THE_CLOCK:
+            with run.loading():
+                for name in sorted(_OFF_THE_CLOCK):
+                    importlib.import_module(name)
         try:
             decision = self.method.function(run.problem, run, **self.options)
             if decision is not None:

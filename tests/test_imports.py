@@ -45,6 +45,32 @@ def test_imports_load_nothing_heavy():
     assert _python(code).splitlines() == [f"{module} []" for module in modules]
 
 
+_FIRST_SOLVE = """
+import sys
+from solvers import solve
+from solvers.constraints import Quota
+from solvers.dispersion import DispersionProblem
+from solvers.registry import method
+
+def there(problem, run):
+    print("scipy.optimize" in sys.modules)
+    return [1, 1, 0]
+
+method(DispersionProblem, "own-heuristic", kind="heuristic", constraints=True)(there)
+method(DispersionProblem, "own-exact", kind="exact")(there)
+H = [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
+solve(DispersionProblem(H, size=2), "own-heuristic")
+solve(DispersionProblem(H, size=2, quotas=[Quota([0], 1)]), METHOD)
+"""
+
+
+@pytest.mark.parametrize(("method", "quotas"), [("own-exact", "()"), ("own-heuristic", "[Quota([0], 1)]")])
+def test_what_bounds_and_constraints_import_is_there_before_a_method_begins(method, quotas):
+    """So that it does not count against the time limit; a heuristic without constraints needs none of it."""
+    code = _FIRST_SOLVE.replace("METHOD", repr(method)).replace("[Quota([0], 1)]", quotas)
+    assert _python(code).split() == ["False", "True"]
+
+
 _CVXPY = """
 x = cvxpy.Variable(integer=True)
 problem = cvxpy.Problem(cvxpy.Maximize(x), [2 * x <= 7])
