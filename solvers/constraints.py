@@ -382,8 +382,6 @@ def normalised(stated: Mapping[str, Any], clients: NDArray[np.int64], size: int)
     names = [row.name for row in rows]
     if twice := [name for name in names if names.count(name) > 1]:
         raise InvalidProblem(f"two constraints are named {twice[0]!r}; names must differ")
-    if taken := [name for name in names if name in ARGUMENTS]:
-        raise InvalidProblem(f"no constraint can be named {taken[0]!r}, an argument's name")
     groups = [places(group, f"conflicts[{k}]") for k, group in enumerate(stated["conflicts"])]
     for k, group in enumerate(groups):
         if (ones := group[states[group] == ONE]).size > 1:

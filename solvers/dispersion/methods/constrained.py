@@ -85,8 +85,12 @@ def solve_constrained(
 
 def note_prices(problem: DispersionProblem, run: Run) -> None:
     """Keep the prices of side constraints in the answer, unless the run is on a part, whose prices say nothing else."""
-    if run.x is not None and not (isinstance(run, SubproblemRun) and run.is_part):
-        run.details["prices"] = RowPrices(problem, run.x)
+    if run.x is None or (isinstance(run, SubproblemRun) and run.is_part):
+        return
+    slack, each = 0.0, run
+    while isinstance(each, SubproblemRun):  # another geometry, whose rounding is another
+        slack, each = slack + each.slack + each.constant, each.whole
+    run.details["prices"] = RowPrices(problem, run.x, slack)
 
 
 def _fixed(tree: FirstOrderTree) -> tuple[DispersionProblem, SubproblemRun] | None:
@@ -200,10 +204,12 @@ class RowPrices(Mapping[str, float]):
         A problem with side constraints.
     x : (n,) ndarray of int
         A selection.
+    slack : float
+        What a decision may be worth more than it is here, where the problem is another statement of the one solved.
     """
 
-    def __init__(self, problem: DispersionProblem, x: NDArray[np.int64]) -> None:
-        self.problem, self.x = problem, x
+    def __init__(self, problem: DispersionProblem, x: NDArray[np.int64], slack: float = 0.0) -> None:
+        self.problem, self.x, self.slack = problem, x, slack
 
     @cached_property
     def _found(self) -> tuple[dict[str, float], float]:
@@ -214,7 +220,7 @@ class RowPrices(Mapping[str, float]):
     @property
     def bound(self) -> float:
         """The bound that they are multipliers of, in units of the objective."""
-        return self._found[1]
+        return self._found[1] if self.slack == 0 else math.nextafter(self._found[1] + self.slack, math.inf)
 
     def __getitem__(self, name: str) -> float:
         return self._found[0][name]
