@@ -16,13 +16,13 @@ from fedselect.data.samples import (
     Samples,
     Targets,
     check_classes,
+    check_seed,
     count_classes,
     make_samples,
     read_dataset,
     read_pair,
 )
 from fedselect.errors import ConfigError, DataError
-from fedselect.options import is_whole
 from fedselect.randomness import generator
 from solvers.problem import html_table
 
@@ -437,8 +437,7 @@ class Federation:
         if isinstance(options.get("ids"), np.ndarray):
             options["ids"] = options["ids"].tolist()
         PARTITIONS.check(partition, options)
-        if not is_whole(seed) or seed < 0:
-            raise DataError(f"seed must be a non-negative integer; got {seed!r}")
+        check_seed(seed)
         whole = read_dataset(dataset, "the data set")
         outside = None if test is None else read_dataset(test, "the test set")
         classes = count_classes([whole] if outside is None else [whole, outside], classes)

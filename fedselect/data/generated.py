@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation, Samples
 from fedselect.data.partitions import DATASETS
+from fedselect.data.samples import check_seed
 from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_choice, check_number
 from fedselect.randomness import generator
@@ -65,12 +66,13 @@ def synthetic(
 
     Raises
     ------
-    ConfigError
+    ConfigError, DataError
         When an option is out of range.
     """
     if not (alpha >= 0 and beta >= 0 and math.isfinite(alpha + beta)):
         raise ConfigError(f"alpha and beta must be numbers of at least 0; got {alpha} and {beta}")
     check_choice("convention", convention, "paper", "variance", "code")
+    check_seed(seed)
     if n_clients < 1 or dimension < 1 or classes < 2 or (samples is not None and samples < 10):
         raise ConfigError("synthetic needs at least 1 client, 1 dimension, 2 classes and 10 samples a client")
     a, b = (math.sqrt(alpha), math.sqrt(beta)) if convention == "variance" else (alpha, beta)
@@ -172,12 +174,13 @@ def clustered(
 
     Raises
     ------
-    ConfigError
+    ConfigError, DataError
         When an option is out of range.
     """
     if min(n_clients, samples, test_samples, dimension) < 1:
         raise ConfigError("clustered needs at least 1 client, 1 sample of each kind and 1 dimension")
     check_number("noise", noise, 0, 1)
+    check_seed(seed)
     check_choice("convention", convention, "paper", "code", "authors")
     if convention == "authors":
         return AuthorsDraw(n_clients, samples, test_samples, dimension, noise, seed).federation()

@@ -1,6 +1,6 @@
 """torchvision's image sets and CINIC-10, split over clients: float32 (C, H, W), normalised.
 
-Missing or damaged files are a sentence that says which and where.
+Missing files are a sentence that says which and where; damaged ones, in which folder.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation, Samples
 from fedselect.data.partitions import DATASETS, PARTITIONS, hold_out, noisy
+from fedselect.data.samples import check_seed
 from fedselect.errors import ConfigError, DataError, MissingExtraError
 from fedselect.options import check_choice
 from fedselect.randomness import generator
@@ -99,7 +100,7 @@ _SOURCES = {
 
 
 def read_images(source: _Source, root: str, download: bool) -> tuple[Pictures, Pictures]:
-    """Read the training and test images of a set; `DataError` says which files are missing or damaged, and where."""
+    """Read the training and test images of a set; `DataError` says which files are missing, or where one is damaged."""
     name, folder = source.name, Path(root) / source.folder
     if not source.kind:
         return _read_folder(source, folder / "train"), _read_folder(source, folder / "test")
@@ -349,7 +350,7 @@ def federation_of(
     options: dict[str, object],
 ) -> Federation:
     """Split the first pictures over clients by a partition, holding out a share of each; test on the second."""
-    (train, test), rng = pictures, generator(seed, "data")
+    (train, test), rng = pictures, generator(check_seed(seed), "data")
     parts = PARTITIONS.build(partition, train.labels, n_clients, rng, **options)
     kept, held = hold_out(parts, validation_fraction, rng)
     add = noisy(parts, rng)
@@ -401,7 +402,7 @@ def swapped_mnist(
     train, test = read_images(_SOURCES["mnist"], root, download)
     if not 2 <= n_clients <= min(train.labels.size, test.labels.size):
         raise DataError(f"swapped-mnist needs at least 2 clients and an image each to test; got {n_clients} clients")
-    rng = generator(seed, "data")
+    rng = generator(check_seed(seed), "data")
     groups = np.zeros(n_clients, dtype=np.int64)
     groups[np.array_split(rng.permutation(n_clients), 2)[1]] = 1
     names = np.tile(np.arange(10), (2, 1))

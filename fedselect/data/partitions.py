@@ -100,11 +100,7 @@ def _ids(ids: Sequence[int | str] | None, ids_file: str | None) -> NDArray[Any]:
     if (ids is None) == (ids_file is None):
         raise DataError("natural ids are given as ids, a list, or in ids_file, a table with a column 'client'")
     if ids_file is None:
-        owners = np.array(ids, dtype=object)
-        kinds = {str if isinstance(each, str) else int if is_whole(each) else None for each in owners.tolist()}
-        if len(kinds) > 1 or None in kinds:
-            raise DataError("natural ids must be whole numbers or texts, all of one kind")
-        return owners.astype(kinds.pop()) if kinds else owners
+        return _of_one_kind(ids)
     from fedselect.tables import read_table
 
     table = read_table(ids_file, "table of natural ids")
@@ -112,7 +108,19 @@ def _ids(ids: Sequence[int | str] | None, ids_file: str | None) -> NDArray[Any]:
         raise DataError(f"{ids_file}: a table of natural ids has a column 'client'; found {', '.join(map(str, table))}")
     if table["client"].isna().any():
         raise DataError(f"{ids_file}: row {int(table['client'].isna().argmax()) + 1} of column 'client' is empty")
-    return np.asarray(table["client"])
+    column = np.asarray(table["client"])
+    if column.dtype.kind == "f" and np.isfinite(column).all() and (column == np.floor(column)).all():
+        return column.astype(np.int64)
+    return _of_one_kind(column.tolist())
+
+
+def _of_one_kind(ids: Any) -> NDArray[Any]:
+    """Return whole numbers, or texts, as an array."""
+    owners = np.array(ids, dtype=object)
+    kinds = {str if isinstance(each, str) else int if is_whole(each) else None for each in owners.tolist()}
+    if len(kinds) > 1 or None in kinds:
+        raise DataError("natural ids must be whole numbers or texts, all of one kind")
+    return owners.astype(kinds.pop()) if kinds else owners
 
 
 def of_training(options: Mapping[str, Any], n: int, train: NDArray[np.int64]) -> dict[str, Any]:
@@ -210,6 +218,7 @@ def feature_noise(
     """
     if not 0 <= noise < np.inf:
         raise DataError(f"noise must be a number from 0; got {noise}")
+    _check_clients(labels, n_clients)
     if convention not in ("paper", "code"):
         raise DataError(f"convention must be 'paper' or 'code'; got {convention!r}")
     k = np.arange(1, n_clients + 1)
@@ -558,7 +567,10 @@ _CLIENT_TESTS = "client_test_fraction"
 
 
 def check_data(name: str, options: Mapping[str, Any]) -> None:
-    """Raise `ConfigError` when the data set, its partition, or an option of either is unknown or of the wrong type."""
+    """Raise `ConfigError` when the data set, its partition, or an option of either is unknown or of the wrong type.
+
+    The value of ``client_test_fraction`` is left to `load_data`.
+    """
     options = {key: value for key, value in options.items() if key != _CLIENT_TESTS}
     own, rest, partition = _split(name, options)
     DATASETS.check(name, own)

@@ -143,6 +143,13 @@ def check_classes(classes: Any) -> int:
     return int(classes)
 
 
+def check_seed(seed: Any) -> int:
+    """Return a seed; raise `DataError` for one that is no integer from 0 on."""
+    if not is_whole(seed) or seed < 0:
+        raise DataError(f"seed must be a non-negative integer; got {seed!r}")
+    return int(seed)
+
+
 def count_classes(pairs: list[Pair], classes: int | None) -> int | None:
     """Return the number of classes that was given, or that the labels show; None where they are real numbers."""
     if classes is not None:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from fedselect.data.federation import Federation, Samples
 from fedselect.data.partitions import DATASETS, hold_out
-from fedselect.data.samples import Pair, count_classes
+from fedselect.data.samples import Pair, check_seed, count_classes
 from fedselect.errors import ConfigError, DataError
 from fedselect.options import check_count
 from fedselect.randomness import generator
@@ -75,6 +75,7 @@ def leaf(
         When there are no such files, one is damaged or not LEAF's, a user has no sample, or an option is out of range.
     """
     root = Path(data_path)
+    check_seed(seed)
     folder = next((each for each in (root, root / "data") if (each / "train").is_dir()), None)
     if folder is None:
         raise DataError(f"{root} holds no folder train with LEAF's .json files (nor does its folder data)")
@@ -345,6 +346,7 @@ def npz_folder(
         When the folder has no such file, one is damaged or lacks an array, or an option is out of range.
     """
     folder = Path(data_path)
+    check_seed(seed)
     files = sorted(path for path in folder.glob("*.npz") if path.name != "test.npz")
     if not files:
         raise DataError(f"{folder} holds no .npz file of a client")
@@ -368,6 +370,7 @@ def _file(path: Path) -> Pair:
 def _finished(pairs: Iterable[Pair], test: Pair | None, test_fraction: float, seed: int, name: str) -> Federation:
     """Make the federation; without a test set a share of every client's samples is it."""
     clients = list(pairs)
+    check_seed(seed)
     if test is not None:
         return Federation.from_tensors(clients, test, name=name)
     if not 0 < test_fraction < 1:

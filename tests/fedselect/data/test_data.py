@@ -13,6 +13,7 @@ from fedselect.data.partitions import (
     dirichlet_prior,
     feature_noise,
     iid,
+    load_data,
     natural,
     two_label,
 )
@@ -389,3 +390,26 @@ def test_ids_that_are_no_whole_numbers_are_not_cut_to_them(ids):
 def test_a_convention_of_noise_that_there_is_not_is_refused():
     with pytest.raises(DataError, match="convention must be 'paper' or 'code'; got 'both'"):
         feature_noise(np.zeros(4, dtype=np.int64), 2, np.random.default_rng(0), convention="both")
+
+
+def test_whole_numbers_of_a_table_are_ids_and_others_are_not(tmp_path):
+    pair = _digits_pair()
+    for name, ids, accepted in (("a", [1.0, 2.0], True), ("b", [1.5, 2.0], False)):
+        path = tmp_path / f"{name}.csv"
+        path.write_text("client\n" + "".join(f"{ids[k % 2]}\n" for k in range(len(pair[1]))))
+        if accepted:
+            assert len(Federation.from_split(pair, "natural", 2, ids_file=str(path))) == 2
+        else:
+            with pytest.raises(DataError, match="natural ids must be whole numbers or texts"):
+                Federation.from_split(pair, "natural", 2, ids_file=str(path))
+
+
+@pytest.mark.parametrize(("name", "options"), [("synthetic", {}), ("clustered", {}), ("digits", {})])
+def test_seeds_below_0_are_sentences(name, options):
+    with pytest.raises(DataError, match="seed must be a non-negative integer; got -1"):
+        load_data(name, seed=-1, **options)
+
+
+def test_a_number_of_clients_in_words_is_a_sentence():
+    with pytest.raises(DataError, match="there must be at least 1 client; got '5'"):
+        Federation.from_split(_digits_pair(), "feature-noise", "5")

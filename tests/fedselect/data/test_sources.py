@@ -292,3 +292,15 @@ def test_a_file_a_client(tmp_path):
         npz_folder(data_path=str(tmp_path))
     with pytest.raises(DataError, match=r"holds no \.npz file of a client"):
         npz_folder(data_path=str(tmp_path / "none"))
+
+
+def test_seeds_below_0_are_sentences(femnist, tmp_path):
+    np.savez(tmp_path / "a.npz", features=RNG.random((8, 2)), labels=np.arange(8) % 2)
+    table = pd.DataFrame({"who": ["a", "b"] * 8, "x": RNG.random(16), "y": [0, 1] * 8})
+    for call in (
+        lambda: leaf(data_path=str(femnist[0]), seed=-1),
+        lambda: npz_folder(data_path=str(tmp_path), seed=-1),
+        lambda: Federation.from_rows(table, client="who", label="y", seed=-1),
+    ):
+        with pytest.raises(DataError, match="seed must be a non-negative integer; got -1"):
+            call()
