@@ -112,7 +112,7 @@ class SolverProcess:
                 return "hung"
 
     def close(self) -> None:
-        """End the process, and those it started, at once."""
+        """End the process, and those of its group, at once."""
         if self._process is None:
             return
         with contextlib.suppress(ProcessLookupError, PermissionError):

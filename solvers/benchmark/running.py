@@ -66,7 +66,7 @@ def run_benchmark(
         ``fedselect bench`` picks it by the ending.
     seeds : sequence of int
         Seeds of every method, from 0 and below 2⁶³.
-    time_limits : sequence of float or None
+    time_limits : sequence of float or None, or one of these
         Seconds a solve may take; ``None`` for no limit.
     out : path-like, optional
         The benchmark's folder; a temporary one if left out. Under a backend that spans machines it must be one that
@@ -106,9 +106,10 @@ def run_benchmark(
         ``verdict``
             "ok"; "crashed" (the process died); "hung" (it was ended ``grace`` after its limit, or after ``patience``);
             "error" (it raised); "invalid" (the decision is infeasible, its objective is not the one claimed, "optimal"
-            has no proof, or a decision, of another row or the instance library, too, refutes the bound or
-            "infeasible": the message says which); "nondeterministic" (the repetition differed); "refused" (the method,
-            or a free licence, does not take this problem); "missing" (a package is not installed).
+            has no proof, the trace is better than the answer, or a decision, of another row or the instance library,
+            too, refutes the bound or "infeasible": the message says which); "nondeterministic" (the repetition
+            differed); "refused" (the method, or a free licence, does not take this problem); "missing" (a package is
+            not installed).
         ``status, stopped``
             As on `solvers.Solution`.
         ``native_status``
@@ -138,7 +139,7 @@ def run_benchmark(
     BenchmarkError, UnknownMethod, InvalidOption, InvalidProblem
         When the benchmark is not stated well, a method cannot be sent to another process, or the folder holds
         another benchmark or is in use: nothing is run then. A BenchmarkError, too, when a worker dies, no solver
-        process starts, or a cluster is out of reach: finished rows are kept.
+        process starts, or a cluster is out of reach: finished rows are kept in ``out``.
 
     Notes
     -----

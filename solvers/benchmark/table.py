@@ -189,7 +189,7 @@ def distance(objective: float, best: float) -> float:
 
 
 def primal_gap(objective: float | None, best: float) -> float:
-    """Return the primal gap γ ∈ [0, 1] of Berthold (2013), Eq. 2: |best − objective| / max(|best|, |objective|).
+    """Return the primal gap γ ∈ [0, 1] of Berthold (2013): |best − objective| / max(|best|, |objective|).
 
     1 without an objective and where the two have different signs, 0 where they are equal. It changes, as `distance`
     does, when a constant is added to the objective.

@@ -3,11 +3,11 @@ r"""Check a certificate of a bound: one file, Python's standard library alone.
 
     python check_certificate.py problem.npz certificate.npz
 
-prints the bound that is proved, and ends with 0; with 3 where the certificate does not prove what it claims, and with 2
-where a file cannot be read or there are not two. It shares no line with the package's own checkers of searches, which
-use NumPy (and share their arithmetic with what writes certificates), nor with what found the bound. It computes in
-whole numbers, fractions and decimals of 80 digits; where it rounds to doubles, the error is counted. Each check says
-why it is sound; the argument at length is in docs/mathematics/soundness.md.
+prints the bound that is proved, and ends with 0; with 3 where the certificate does not prove what it claims, or what a
+file holds has another form; and with 2 where a file cannot be read or there are not two. It shares no line with the
+package's own checkers of searches, which use NumPy (and share their arithmetic with what writes certificates), nor with
+what found the bound. It computes in whole numbers, fractions and decimals of 80 digits; where it rounds to doubles, the
+error is counted. Each check says why it is sound; the argument at length is in docs/mathematics/soundness.md.
 """
 
 import ast

@@ -59,7 +59,7 @@ def check(problem: Any, certificate: Certificate) -> float:
     ------
     CertificateError
         When it belongs to another problem, is not of the form that its kind has, would take too long to check, or does
-        not prove the bound it claims; where a node of a tree fails, the sentence names it.
+        not prove the bound it claims.
     """
     problem, certificate = _given(problem, certificate)
     kind, claim = certificate.kind, certificate.bound
@@ -111,8 +111,8 @@ class PoolProof(NamedTuple):
     error : float
         What rounding the problem to the certificate's whole numbers may have changed of a value.
     is_complete : bool
-        Whether no selection outside is better than the last member by more than counts as optimal: the members are
-        the best ones.
+        Whether ``bound`` is better than the last member by no more than counts as optimal: the members are the best
+        ones, of those that differ in ``diverse`` clients. False without members.
     """
 
     members: tuple[tuple[tuple[int, ...], float], ...]

@@ -3,10 +3,10 @@ r"""Checker of a search over the selections of a coverage problem, in whole numb
 Similarities are rounded up to multiples of 2^grid, so that no selection is worth more than before. With any multiplier
 :math:`u_i` of each row, candidate j is worth :math:`\rho_j = \sum_i \max(0, s_{ij} - u_i)` and a selection at most
 :math:`\sum_i u_i + \sum_{j \in S} \rho_j`, since :math:`\max_{j \in S} s_{ij} \le u_i + \sum_{j \in S} \max(0, s_{ij}
-- u_i)`. What a candidate costs, rounded down, is taken off its worth. So the sum of the m largest is a bound, and a
-candidate is fixed where the bound closes its other side. Of candidates that are alike in every row the first one serves
-for all, where enough are left and all cost the same. Side constraints are not read: the bound is of all selections of
-m candidates.
+- u_i)`. What a candidate costs, rounded down, is taken off its worth. So the multipliers and the m largest worths sum
+to a bound, and a candidate is fixed where the bound closes its other side. Of candidates that are alike in every row
+the first one serves for all, where enough are left and all cost the same. Side constraints are not read: the bound is
+of all selections of m candidates.
 """
 
 from __future__ import annotations

@@ -57,6 +57,8 @@ class Pool(tuple[PoolMember, ...]):
         try:
             for each in members:
                 selected, objective = np.array(each["selected"], dtype=np.int64), each["objective"]
+                if selected.size and np.asarray(each["selected"]).dtype.kind != "i":  # else 1.5 and "1" are client 1
+                    raise ValueError(f"its pool has the selection {each['selected']!r:.80}, which is no list of ids")
                 if not isinstance(objective, float | int) or not math.isfinite(objective):
                     raise ValueError(f"its pool has the objective {objective!r}")
                 read.append(PoolMember(selected, float(objective)))

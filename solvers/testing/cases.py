@@ -1,8 +1,8 @@
 # mypy: disable-error-code="arg-type"
 """Small problems of the types, and decisions to hold an answer against, for `solvers.testing.check_method`.
 
-Each problem type states edge cases by name; two have small instances of the library beside them. Decisions are
-enumerated where they can be counted, a sample where they are real numbers.
+Problem types have edge cases by name; two have small instances of the library beside them. Decisions are enumerated
+where they can be counted, a sample where they are real numbers.
 """
 
 from __future__ import annotations
@@ -319,7 +319,7 @@ def decisions(problem: Problem) -> Iterator[np.ndarray]:
 
 @cache
 def ranked(problem: Problem) -> list[tuple[float, np.ndarray]]:
-    """The decisions with their objectives, best first."""
+    """The feasible decisions with their objectives, best first."""
     values = [(problem.objective(x), x) for x in decisions(problem) if problem.violation(x) <= problem.tolerance]
     assert values
     return sorted(values, key=lambda pair: -pair[0] if problem.sense == "max" else pair[0])

@@ -28,8 +28,8 @@ def _need(holds: Any, sentence: str) -> None:
 def decision_bound_and_status(kind: type[Problem], entry: Method) -> None:
     """On every case the decision is feasible, the bound valid and the status true; an exact method proves its optimum.
 
-    A relaxation may give a bound alone, and external solvers (`TOLERANT`) miss a proof by their tolerance. Cases that a
-    method does not accept are left out.
+    A relaxation may give a bound alone, and external solvers (`TOLERANT`) may miss a proof by their tolerance. Cases
+    that a method does not accept, or ends with an error and a message, are left out.
     """
     answered = 0
     for name, problem in cases(kind):
@@ -80,7 +80,7 @@ def decision_bound_and_status(kind: type[Problem], entry: Method) -> None:
 
 
 def the_seed_decides(kind: type[Problem], entry: Method) -> None:
-    """Two solves with one seed are the same to the bit."""
+    """Two solves with one seed have the same decision, objective, bound and status."""
     problem = accepted(kind, entry)
     first, second = (solve(problem, entry.name, seed=5) for _ in range(2))
     same = (first.objective, first.bound, first.status) == (second.objective, second.bound, second.status)

@@ -143,6 +143,13 @@ def test_what_is_no_list_of_members_is_refused(told):
         Pool.from_list(told)
 
 
+@pytest.mark.parametrize("told", [[1.5], ["3"], [True], [2.0]])
+def test_a_member_of_other_than_whole_ids_is_refused(told):
+    with pytest.raises(ValueError, match="which is no list of ids"):
+        Pool.from_list([{"selected": told, "objective": 1.0}])
+    assert Pool.from_list([{"selected": [], "objective": 1.0}])[0].selected.dtype == np.int64
+
+
 def test_what_is_refused_is_listed_and_left_out(problem):
     best = solve(problem)
     found = solve(problem, veto=lambda ids: set(ids) == set(best.selected))

@@ -6,10 +6,10 @@ tangent, and the client on whom it branched. Everything that follows is computed
 
 * **tangent**: multipliers make the objective concave on the slice :math:`1^\top s = m` without lowering it at any
   selection, and the tangent at a point bounds it (Billionnet, Elloumi and Plateau, Discrete Appl. Math. 157, 2009).
-  The multipliers are those of :math:`s_i - s_i^2` (zero at 0/1), of :math:`s_i s_j` (never negative) and of
-  :math:`s_j - s_i s_j` for dominated pairs (zero at the selection that the certificate is about). At a node clients O
-  are chosen whose share at its point is 1. There the multipliers of products with them are left out: the rest is
-  concave still, since O no longer changes.
+  The multipliers are those of :math:`s_i - s_i^2` (zero at 0/1), of :math:`s_i s_j`, of cuts and of products of side
+  constraints' rows (never negative), and of :math:`s_j - s_i s_j` for dominated pairs (zero at the selection that the
+  certificate is about). At a node clients O are chosen whose share at its point is 1. There the multipliers of
+  :math:`s_i s_j` with them are left out: the rest is concave still, since O no longer changes.
 * **reduced costs**: a client is fixed where the tangent closes the other side.
 * **curvature**: of a form that is said to be curved the objective is the tangent less a square, of which every client
   has a part that is known from the inverse of a factor: where a client is put far from its share at the point, that

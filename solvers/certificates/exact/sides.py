@@ -94,7 +94,7 @@ class Sides:
     def charge(self, prices: Integers) -> tuple[int, NDArray[Any]]:
         """Return a number and one for each client that their sum over a selection does not exceed, at prices >= 0.
 
-        ``charge`` of clients is rounded down, that of the limits up, in the units of the prices.
+        What clients are charged is rounded down, what the limits are charged up, in the units of the prices.
         """
         paid, each = 0, np.zeros(self.start.size, dtype=object)
         for row, limit, unit, price in zip(self.rows, self.limits, self.units, prices.tolist(), strict=True):
