@@ -67,7 +67,8 @@ class Conflict:
     labels : tuple of str
         The same with the numbers and clients that take part.
     relaxation : Relaxation or None
-        Where one number decides: how far it must move.
+        How far one number must move: the limit of the only budget among ``names``; without a budget that of the only
+        quota, else the size where it is among them. None elsewhere, or where it was not found.
     is_only : bool
         Whether the problem has a selection without any one of them: it has no other conflict. False of a quota that
         contradicts itself, whose problem is not known.
