@@ -61,9 +61,9 @@ def read_mdplib(path: PathLike, size: int | None = None) -> DispersionProblem:
             other = "" if again else " (a QUBO of lines `i j value` is a file that ends in .qubo)"
             raise ValueError(f"{n} elements have {n * (n - 1) // 2} pairs; there are {len(rows)} lines{again}{other}")
         i, j = rows[:, 0].astype(np.int64), rows[:, 1].astype(np.int64)
-        if (n and ((i >= j) | (i < 0) | (j >= n)).any()) or np.unique(i * n + j).size != len(rows):
+        wrong = (i >= j) | (i < 0) | (j >= n) | (i != rows[:, 0]) | (j != rows[:, 1])
+        if wrong.any() or np.unique(i * n + j).size != len(rows):
             hint = " (are they numbered from 1?)" if len(rows) and i.min() == 1 and j.max() == n else ""
-            wrong = (i >= j) | (i < 0) | (j >= n)
             at = f"; line {numbered[int(wrong.argmax())][0]} does not list one" if wrong.any() else ""
             raise ValueError(f"each pair 0 <= i < j < n must appear once{at}{_listed_again(numbered, rows)}{hint}")
     except ValueError as error:

@@ -65,7 +65,8 @@ class SelectionModel:
 def selection(model: SelectionModel, path: PathLike, size: Size | None = None) -> QuadraticProblem:
     """State a model as the choice of m of n clients, or of a range of numbers of them.
 
-    Where each name is letters and a number and the numbers increase (``x3``, ``x7``), clients have these; else 0 … n−1.
+    Where each name is a number, alone or after letters, and these increase (``x3``, ``x7``), clients have them; else
+    0 … n−1.
 
     Parameters
     ----------

@@ -122,7 +122,7 @@ class SelectionProblem(ConstrainedProblem):
         v = frozen_array(counts, "counts")
         if v.shape[0] != n:
             raise InvalidProblem(f"counts must have one entry per client, {n}; got {v.shape[0]}")
-        mask = np.asarray(available)
+        mask = _array(available, "available")
         if mask.shape != (n,) or not (mask.dtype == bool or np.isin(mask, (0, 1)).all()):
             found = f"shape {mask.shape}" if mask.shape != (n,) else f"{mask.tolist()!r:.80}"
             raise InvalidProblem(f"available must be a mask of {n} booleans; got {found}")
@@ -381,8 +381,8 @@ class DispersionProblem(SelectionProblem):
         distances, labels = square(distances, "distances")
         counts, available = aligned(counts, "counts", labels), aligned(available, "available", labels)
         constraints = {"names": names_of(labels)} | constraints
-        h = np.asarray(distances)
-        n = np.shape(counts)[0] if np.ndim(counts) == 1 else -1
+        h, entries = _array(distances, "distances"), _array(counts, "counts")
+        n = len(entries) if entries.ndim == 1 else -1
         if n >= 0 and h.shape != (n, n):
             raise InvalidProblem(f"distances must be {n} by {n}, one row per entry of counts; got shape {h.shape}")
         terms = (counts, available, size, alpha, scale, constraints)
@@ -410,7 +410,7 @@ class DispersionProblem(SelectionProblem):
             When an argument is not as described at `DispersionProblem`.
         """
         distances, labels = square(distances, "distances")
-        return cls(np.asarray(distances), size=size, weight=0.5, names=names_of(labels))
+        return cls(_array(distances, "distances"), size=size, weight=0.5, names=names_of(labels))
 
     @staticmethod
     def from_quadratic(
@@ -503,7 +503,10 @@ class DispersionProblem(SelectionProblem):
             raise InvalidProblem(f"the cosine metric needs rows other than 0; row {int(norms.argmin())} of points is 0")
         from scipy.spatial.distance import pdist, squareform
 
-        matrix = squareform(np.maximum(pdist(rows, _BY_MATRIX[metric]), 0.0))
+        matrix: Any = squareform(np.maximum(pdist(rows, _BY_MATRIX[metric]), 0.0))
+        if labels_of(points, "points") is not None:  # which names the clients, and orders what has labels, too
+            frame: Any = points
+            matrix = type(frame)(matrix, frame.index, frame.index)
         return cls(matrix, costs, size=size, weight=weight, **constraints)  # type: ignore[arg-type]
 
     @cached_property
@@ -614,7 +617,7 @@ class PointDispersionProblem(SelectionProblem):
         counts = aligned(counts, "counts", labels, "points")
         available = aligned(available, "available", labels, "points")
         constraints = {"names": names_of(labels)} | constraints
-        p = np.asarray(points)
+        p = _array(points, "points")
         if p.ndim != 2:
             raise InvalidProblem(f"points must have 2 dimension(s); got shape {p.shape}")
 
@@ -717,7 +720,7 @@ class KindDispersionProblem(SelectionProblem):
         counts = aligned(counts, "counts", labels, "kinds")
         available = aligned(available, "available", labels, "kinds")
         constraints = {"names": names_of(labels)} | constraints
-        d, all_kinds = np.asarray(distances, dtype=np.float64), np.asarray(kinds)
+        d, all_kinds = _array(distances, "distances"), _array(kinds, "kinds")
         if all_kinds.ndim != 1 or all_kinds.dtype.kind not in "iu":
             found = f"{all_kinds.dtype} of shape {all_kinds.shape}"
             raise InvalidProblem(f"kinds must be one integer per client; got {found}")
@@ -744,6 +747,14 @@ class KindDispersionProblem(SelectionProblem):
 
 
 # -- checks ------------------------------------------------------------------------------------------------------------
+
+
+def _array(value: Any, name: str) -> NDArray[Any]:
+    """Return a value as an array of whatever it holds, or raise `InvalidProblem` where its rows differ in length."""
+    try:
+        return np.asarray(value)
+    except ValueError as error:
+        raise InvalidProblem(f"{name} must be an array; its rows differ in length") from error
 
 
 def selection_size(value: Any, n: int) -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Annotated
 
 import numpy as np
@@ -74,11 +75,11 @@ def annealing(
     Raises
     ------
     InvalidOption
-        When the temperatures are not ``initial_temperature ≥ final_temperature > 0``.
+        When the temperatures are not finite, or not ``initial_temperature ≥ final_temperature > 0``.
     """
     hot, cold = initial_temperature, final_temperature
-    if not hot >= cold > 0:
-        raise InvalidOption(f"temperatures must satisfy initial >= final > 0; got {hot} and {cold}")
+    if not math.inf > hot >= cold > 0:
+        raise InvalidOption(f"temperatures must be finite and satisfy initial >= final > 0; got {hot} and {cold}")
     n, m = problem.n, problem.size
     x = random_decision(problem, run.rng) if run.x is None else problem.decision(run.x)
     run.offer(x)

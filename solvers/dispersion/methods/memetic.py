@@ -153,7 +153,8 @@ class Memetic:
     problem : DispersionProblem
         The problem.
     run : Run
-        Has the incumbent, which is the first member, and the randomness; better selections are offered to it.
+        Has the incumbent, from which tabu search makes the first member, and the randomness; better selections are
+        offered to it.
     population, moves : int, int or None
         As for `memetic`.
     policy : Policy

@@ -247,7 +247,8 @@ def branch_and_bound(
     ----------
     largest : int
         Clients that the tree takes over, at most, and a third of those that the level-1 RLT bound does, where few of
-        many are chosen; with more left there is only a bound. By default as the policy says.
+        many are chosen; with more left there is only a bound, unless enough are fixed to begin anew with the others. By
+        default as the policy says.
     policy : Policy
         What is decided by, for experiments.
     """

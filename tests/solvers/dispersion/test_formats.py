@@ -67,6 +67,7 @@ def test_a_broken_file_is_a_sentence(tmp_path, text):
         ("0 1 -4\n1 2 5\n", "got '0 1 -4' .a QUBO of lines `i j value`"),
         ("4.5 1 2\n1 5 -3\n2 -3 6\n", "it holds a matrix of 3 rows: .*from_quadratic, or lines `i j value`"),
         ("3 2\n1 2 1\n1 3 1\n2 3 1\n", "once; line 3 does not list one .are they numbered from 1"),
+        ("3 2\n0 1 1\n0 2.9 1\n1 2 1\n", "must appear once; line 3 does not list one"),
     ],
 )
 def test_a_broken_file_names_its_line(tmp_path, text, sentence):

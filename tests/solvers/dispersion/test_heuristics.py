@@ -36,6 +36,12 @@ def test_heuristics_never_beat_the_optimum_and_claim_no_bound(problem):
         assert solution.x.sum() == problem.size
 
 
+@pytest.mark.parametrize("hot", [np.inf, 1e-5])
+def test_annealing_wants_finite_temperatures_that_fall(hot):
+    with pytest.raises(InvalidOption, match="must be finite and satisfy initial >= final > 0"):
+        solve(DispersionProblem(1 - np.eye(4), size=2), "annealing", initial_temperature=hot)
+
+
 def test_greedy_by_hand():
     """Costs pick client 1 first; then the gain 2·w·d − c picks 3 (2·5 − 4) before 2 (2·1 − 0) and 0 (2·2 − 1)."""
     distances = np.array([[0, 2, 0, 0], [2, 0, 1, 5], [0, 1, 0, 0], [0, 5, 0, 0]], dtype=float)

@@ -172,12 +172,29 @@ def test_fedgs_selects_all_when_few_are_available():
         ({"scale": "pair"}, "scale must be 'pairs', 'paper' or 'turns'; got 'pair'"),
         ({"scale": ["pairs"]}, r"scale must be 'pairs', 'paper' or 'turns'; got \['pairs'\]"),
         ({"distances": _changed(0, 1, math.nan)}, "distances must be finite"),
+        ({"distances": [[0, 1], [1]]}, "distances must be an array; its rows differ in length"),
+        ({"counts": [[0, 1], [1]]}, "counts must be an array; its rows differ in length"),
+        ({"available": [[0, 1], [1]]}, "available must be an array; its rows differ in length"),
     ],
 )
 def test_fedgs_refuses_in_a_sentence(change, sentence):
     arguments = {"distances": LINE, "counts": np.zeros(4), "available": np.ones(4), "size": 2, "alpha": 1.0}
     with pytest.raises(InvalidProblem, match=sentence):
         DispersionProblem.fedgs(**(arguments | change))
+
+
+def test_rows_that_differ_in_length_are_refused_by_every_statement():
+    ragged, rest = [[0, 1], [1]], (np.zeros(2), np.ones(2), 1, 1.0)
+    for state in (
+        lambda: DispersionProblem.max_diversity(ragged, 1),
+        lambda: PointDispersionProblem.fedgs(ragged, *rest),
+        lambda: KindDispersionProblem.fedgs(ragged, [0, 1], *rest),
+        lambda: KindDispersionProblem.fedgs(1 - np.eye(2), ragged, *rest),
+    ):
+        with pytest.raises(InvalidProblem, match="must be an array; its rows differ in length"):
+            state()
+    with pytest.raises(InvalidProblem, match="distances must be real numbers; got text"):
+        KindDispersionProblem.fedgs([["a", "b"], ["b", "a"]], [0, 1], *rest)
 
 
 @given(problem=problems())
@@ -244,6 +261,15 @@ def test_points_under_any_metric_are_the_matrix_of_their_distances(metric):
     np.testing.assert_allclose(problem.distances, [[distance(p, q) for q in points] for p in points], atol=1e-12)
     assert problem.concave_on_slice
     assert 0 not in problem.clients[solvers.solve(problem, "brute-force").selected]
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan", "cosine"])
+def test_points_under_any_metric_keep_labels(metric):
+    points = pd.DataFrame([[1.0, 2.0], [2.0, 1.0], [3.0, 5.0]], index=list("abc"))
+    costs = pd.Series([3.0, 2.0, 1.0], index=list("cba"))
+    problem = DispersionProblem.from_points(points, costs, size=2, metric=metric)
+    assert problem.names == tuple("abc")
+    assert problem.costs.tolist() == [1.0, 2.0, 3.0]
 
 
 def test_points_under_other_metrics_are_refused():
