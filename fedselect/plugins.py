@@ -88,7 +88,7 @@ class Plugin:
 _loaded: dict[str, Plugin] = {}
 
 
-def load_plugins(sources: Iterable[str], beside: Path | None = None) -> tuple[str, ...]:
+def load_plugins(sources: Iterable[str], beside: str | Path | None = None) -> tuple[str, ...]:
     """Load scripts and modules; a script that is loaded already and unchanged, or a module, is left as it is.
 
     Parameters
@@ -115,7 +115,7 @@ def load_plugins(sources: Iterable[str], beside: Path | None = None) -> tuple[st
     return tuple(found)
 
 
-def find_sources(sources: Iterable[str], beside: Path | None = None) -> dict[str, str]:
+def find_sources(sources: Iterable[str], beside: str | Path | None = None) -> dict[str, str]:
     """Return the sources as another process finds them, with what was given.
 
     Raises
@@ -127,7 +127,7 @@ def find_sources(sources: Iterable[str], beside: Path | None = None) -> dict[str
     for source in sources:
         if not isinstance(source, str) or not source.strip():
             raise ConfigError(f"load names scripts or modules as texts; got {source!r}")
-        name = str(((beside or Path()) / source).resolve()) if source.endswith(".py") else source
+        name = str(Path(beside or ".", source).resolve()) if source.endswith(".py") else source
         if name in found:
             raise ConfigError(f"{source} is loaded twice; name it once")
         found[name] = source

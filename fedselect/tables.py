@@ -41,8 +41,10 @@ def read_table(path: str | Path, what: str, *, numbers: bool = False, bare: bool
 
     Raises
     ------
-    DataError, ConfigError, MissingExtraError
-        When the file cannot be read, is empty, or its ending is unknown, or it is Parquet and pyarrow is missing.
+    DataError
+        When the file cannot be read, is empty, or its ending is unknown.
+    MissingExtraError
+        When it is Parquet and pyarrow is missing.
     """
     import pandas as pd
 
@@ -74,8 +76,14 @@ def read_table(path: str | Path, what: str, *, numbers: bool = False, bare: bool
 def write_table(path: str | Path, table: pd.DataFrame, what: str, **options: Any) -> None:
     """Write a table to a file that `read_table` reads, which appears whole or not at all.
 
-    ``path`` and ``what`` are those of `read_table`, and so are the errors of an unknown ending and of pyarrow missing;
-    ``options`` are pandas' for this kind of file.
+    ``path`` and ``what`` are those of `read_table`; ``options`` are pandas' for this kind of file.
+
+    Raises
+    ------
+    ConfigError
+        When the ending is unknown.
+    MissingExtraError
+        When it is Parquet and pyarrow is missing.
     """
     write: Any = table.to_csv
     if is_parquet(path, what):

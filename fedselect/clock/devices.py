@@ -202,7 +202,7 @@ def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
     Parameters
     ----------
     path : path-like
-        Ends in ``.csv``, ``.csv.gz``, ``.parquet`` or ``.json``. Columns ``client`` (0 to N - 1, each once),
+        Ends in ``.csv``, ``.csv.gz`` or ``.parquet``. Columns ``client`` (0 to N - 1, each once),
         ``seconds_per_sample``, ``down_kbps`` and, where it differs from it, ``up_kbps``. FedScale's names are
         understood: ``computation`` in milliseconds per sample, ``communication`` in kbit/s for both directions.
         Or FedScale's ``client_device_capacity``, as it is published (a pickle of containers and numbers) or as
@@ -212,9 +212,10 @@ def read_devices(path: str | Path, n_clients: int | None = None) -> Devices:
 
     Raises
     ------
-    DataError, ConfigError, MissingExtraError
-        When the file is no such table, or clients are missing (the sentence names the first); when its ending is
-        unknown, or it is Parquet and pyarrow is missing.
+    DataError
+        When the file is no such table, its ending is unknown, or clients are missing (the sentence names the first).
+    MissingExtraError
+        When it is Parquet and pyarrow is missing.
     """
     has_clients = str(path).lower().endswith(".json") or is_pickle(path)
     read = _capacities(path) if has_clients else read_table(path, "table of devices", numbers=True)

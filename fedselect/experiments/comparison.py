@@ -181,7 +181,7 @@ def difference_table(table: pd.DataFrame, reference: str | None = None) -> pd.Da
         One row per run, from `summary_table`.
     reference : str, optional
         The label to subtract; the first of the table if left out, and of a sweep the first selector's chosen value
-        (`choice_table`). Of several tasks each has its own, and differences are within a task.
+        (`choice_table`); then each of several tasks has its own, and differences are within a task.
 
     Returns
     -------
@@ -250,9 +250,9 @@ def choice_table(means: pd.DataFrame) -> pd.DataFrame:
     -------
     DataFrame
         One row per selector: ``selector``, ``variant`` (the chosen label), ``values`` (how many it was chosen of),
-        ``chosen_on`` (``"validation_loss"``, ``"test_loss"``, or missing of one value and where no loss is known),
-        ``validation_loss`` and ``test_loss`` of the chosen one, NaN where unknown. Where there are several tasks
-        (`tasks_of`), one row per selector and ``task``: what is chosen is chosen within it.
+        ``chosen_on`` (``"validation_loss"``, ``"test_loss"``, or missing of one value and where neither loss is known
+        of all labels), ``validation_loss`` and ``test_loss`` of the chosen one, NaN where unknown. Where there are
+        several tasks (`tasks_of`), one row per selector and ``task``: what is chosen is chosen within it.
     """
     if "task" in means:
         each = [choice_table(rows).assign(task=task) for task, rows in by_task(means)]
@@ -452,8 +452,8 @@ def compare(
     experiment : Experiment
         Everything but selector and seed.
     variants : mapping of str to Choice or Experiment
-        Selectors by label, or a sequence of them or their names; or whole configurations of the same name, as
-        `fedselect.experiments.sweep` makes them.
+        Selectors by label, or a sequence of them or their names, each once; or whole configurations of the same name,
+        as `fedselect.experiments.sweep` makes them.
     seeds : sequence of int
         Seeds of the runs.
     out, jobs, progress, fresh, strict, callbacks
@@ -480,7 +480,13 @@ def compare(
             f"lambda folder, experiment: [...]; got {callbacks!r:.80}"
         )
     if not isinstance(variants, Mapping):
-        variants = {each if isinstance(each, str) else each.name: each for each in variants}  # type: ignore[misc]
+        named = [(each if isinstance(each, str) else each.name, each) for each in variants]
+        variants = dict(named)  # type: ignore[arg-type]
+        if len(variants) < len(named):
+            raise ConfigError(
+                f"selectors without labels must have different names; got {', '.join(name for name, _ in named)}: give "
+                "a mapping of labels"
+            )
     variants = {label: Choice(each) if isinstance(each, str) else each for label, each in variants.items()}
     if not variants or not seeds:
         raise ConfigError("a comparison needs at least one selector and one seed")

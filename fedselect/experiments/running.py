@@ -123,7 +123,8 @@ def run(
         Whether a run of this configuration whose code or versions were others is an error.
     callbacks : iterable
         Called with the record of every round that is played now (not of those in the folder already); see
-        `fedselect.training.fedavg.FedAvg.fit`. One that raises `StopIteration` leaves the run as a kill would.
+        `fedselect.training.fedavg.FedAvg.fit`. One that raises `StopIteration` before the last round leaves the run
+        as a kill would.
 
     Returns
     -------
@@ -206,7 +207,7 @@ def run_all(
         Runs side by side, in processes of their own where there are two or more; -1 for as many as there are
         processors. Results depend on it where the clock decides: by a time limit, or ``batching = "timed"``.
     progress : callable, optional
-        Called about twice a second with (rounds done, rounds in all), from a thread of its own.
+        Called about twice a second with (rounds done, rounds in all), from a thread of its own, and once at the end.
     plots : bool
         Whether each finished run gets pictures of its own; where there are hundreds of short ones, drawing takes longer
         than training.

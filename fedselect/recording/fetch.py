@@ -109,7 +109,7 @@ def fetch_mdplib(where: str, out: str | Path, table: str | Path | None = None) -
         except OSError as error:
             raise DataError(f"cannot write to {target}: {error.strerror or error}") from error
     fetched = []
-    for name, (path, problem) in problems.items():
+    for name, (path, problem) in sorted(problems.items()):
         values = known.get(path.stem, {})
         for size in sorted({problem.size, *values}):
             fetched.append(Fetched(target / name, problem.n, size, *values.get(size, (None, ""))))

@@ -171,7 +171,7 @@ def record(
 ) -> Iterator[tuple[int, Problem]]:
     """Play a federation and keep the problems of some rounds.
 
-    Everything random is a function of the experiment's seed, so the same experiment gives the same problems, to the
+    Everything random is a function of the experiment's seeds, so the same experiment gives the same problems, to the
     bit on one machine, as long as the selector's own method does: one that runs until its time limit need not. On
     another processor the last bits may differ, and more so where clients had to train, as PyTorch's kernels differ.
     FedGS's problems have the same bits there, too, as its distances do (`graphs.reproducible`), unless they train.

@@ -39,7 +39,7 @@ def federation_report(experiment: Experiment) -> Report:
     Parameters
     ----------
     experiment : Experiment
-        Its data, availability, dropout, rounds and seed; selector and training do not matter.
+        Its data, availability, dropout, rounds, clients a round and seed; the selector does not matter.
 
     Returns
     -------

@@ -209,7 +209,7 @@ def selectors_report(name: str, runs: Runs, columns: Sequence[str] = ()) -> Repo
     Raises
     ------
     ConfigError
-        When there is no measure of the name of a column.
+        When there is no measure of the name of a column; this is not looked at before a seed is finished.
     """
     finished = [{seed for seed, run in each.items() if run and run.finished} for each in runs.values()]
     seeds = sorted(set.intersection(*finished))

@@ -193,7 +193,10 @@ def selection_of(found: Any, sizes: NDArray[np.int64], selector: Any) -> Selecti
     if isinstance(found, Selection):
         _check_ids(found.clients, sizes, selector)
         return found
-    ids = np.asarray(sorted(found) if isinstance(found, set | frozenset) else found)
+    try:
+        ids = np.asarray(sorted(found) if isinstance(found, set | frozenset) else found)
+    except (TypeError, ValueError):  # lists of unequal lengths, a set of what has no order
+        ids = np.asarray(None)
     if found is None or ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
         raise ConfigError(
             f"select of {type(selector).__name__} returned {found!r:.80}; a Selection(clients, weights) is wanted, or "
@@ -302,7 +305,10 @@ def context(
         When ``available`` or ``sizes`` has another shape or type, a number is out of range, or the clock is of other
         clients.
     """
-    there, samples = np.asarray(available), np.asarray(sizes)
+    try:
+        there, samples = np.asarray(available), np.asarray(sizes)
+    except ValueError as error:  # lists of unequal lengths
+        raise ConfigError(f"available and sizes must have one entry a client each: {error}") from None
     if samples.ndim != 1 or samples.size == 0 or samples.dtype.kind not in "iu" or (samples < 1).any():
         raise ConfigError(f"sizes must be one positive whole number of samples a client; got {_short(sizes)}")
     if there.dtype != np.bool_:
@@ -484,7 +490,8 @@ def simulate(
     ------
     Round
         One per round, played when it is asked for, until the selector ends the run (`fedselect.rounds.EndOfRun`).
-        ``History.collect(simulate(...), n_clients)`` keeps the part that `fedselect.measures` needs.
+        ``History.collect(simulate(...), n_clients)`` keeps what the functions of `fedselect.measures`
+        need that take a history.
 
     Raises
     ------
@@ -492,7 +499,7 @@ def simulate(
         When ``sizes`` or ``rounds`` is out of range, the selector was built for other clients or the clock has no
         ``model_bytes`` (at once); or as `decide` has it, in the round.
     """
-    world = World(np.asarray(sizes), availability, dropout, seed, time_limit, clock)  # type: ignore[arg-type]
+    world = World(sizes, availability, dropout, seed, time_limit, clock)  # type: ignore[arg-type]
     return play(selector, world, rounds)
 
 

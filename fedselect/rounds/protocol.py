@@ -101,8 +101,8 @@ class Selection:
     Raises
     ------
     ConfigError
-        When ``clients`` are not distinct and sorted, a client has no finite weight, ``on_failure`` is unknown, or
-        ``enough`` is no positive integer.
+        When ``clients`` are not whole numbers, distinct and sorted, a client has no finite weight, ``on_failure`` is
+        unknown, or ``enough`` is no positive integer.
     """
 
     clients: NDArray[np.int64]
@@ -114,7 +114,10 @@ class Selection:
     enough: int | None = None
 
     def __post_init__(self) -> None:
-        clients = np.asarray(self.clients, dtype=np.int64)
+        given = np.asarray(self.clients)
+        if given.size and given.dtype.kind not in "iu":
+            raise ConfigError(f"a selection's clients must be whole numbers, ids of clients; got {self.clients!r:.80}")
+        clients = given.astype(np.int64, copy=False)
         weights = np.asarray(self.weights, dtype=np.float64)
         if clients.ndim != 1 or (np.diff(clients) <= 0).any():
             raise ConfigError(f"a selection's clients must be distinct and sorted; got {clients}")

@@ -49,7 +49,10 @@ class World:
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
-        given = np.asarray(self.sizes)
+        try:
+            given = np.asarray(self.sizes)
+        except ValueError:  # lists of unequal lengths
+            given = np.asarray(None)
         is_whole = given.dtype.kind in "iuf" and bool((given == np.floor(given)).all()) and (given < 2**63).all()
         if given.ndim != 1 or given.size == 0 or not is_whole or (given < 1).any():
             raise ConfigError("sizes must be one positive number of samples a client, and there must be a client")

@@ -120,7 +120,7 @@ def server_app(experiment: Experiment) -> ServerApp:
 
 
 def experiment_client_app(experiment: Experiment) -> ClientApp:
-    """Return an experiment's ``ClientApp``: a node of ``partition-id`` k is its client k; data by the seed."""
+    """Return an experiment's ``ClientApp``: a node of ``partition-id`` k is its client k."""
     return client_app(partial(_client, tomli_w.dumps(experiment.tables())))
 
 

@@ -110,7 +110,7 @@ class Table:
     Attributes
     ----------
     key : str
-        Names the table in links and references: letters, digits and hyphens.
+        Names the table in links and references: lower-case letters, digits and hyphens.
     caption : str
         One or two sentences: what the numbers are.
     columns : tuple of Column
@@ -154,7 +154,7 @@ class Picture:
     Attributes
     ----------
     key : str
-        Names its file: letters, digits and hyphens.
+        Names its file: lower-case letters, digits and hyphens.
     caption : str
         What it shows and how to read it.
     alternative : str

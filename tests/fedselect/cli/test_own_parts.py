@@ -259,6 +259,11 @@ def test_a_name_that_another_file_has_and_a_file_named_twice(there, call):
     assert "there is no script nowhere.py" in call("list", "--load", "nowhere.py")[2]
 
 
+def test_the_folder_beside_which_scripts_lie_may_be_a_text(tmp_path):
+    assert plugins.find_sources(["a.py"], str(tmp_path)) == {str(tmp_path.resolve() / "a.py"): "a.py"}
+    assert plugins.find_sources(["a.py"], tmp_path) == plugins.find_sources(["a.py"], str(tmp_path))
+
+
 def test_a_class_of_a_module_by_its_name(there, call):
     (there / "my_module_of_parts.py").write_text(
         "from torch import nn\nclass Net(nn.Sequential):\n    def __init__(self):\n"

@@ -563,6 +563,7 @@ def test_report_shows_the_success_ratio_where_clients_go_missing(config, tmp_pat
     [
         (({}, [0]), "at least one selector"),
         (({"u": Choice("uniform")}, []), "at least one selector and one seed"),
+        ((["uniform", Choice("uniform")], [0]), "selectors without labels must have different names"),
         (({"u": Choice("uniform")}, [1, 1]), "seeds of a comparison must differ"),
         (({"u": Choice("uniform")}, [0], "runs", 0), "jobs must be at least 1, or -1 for all processors; got 0"),
         (({"u": Choice("unifrm")}, [0]), "there is no selector 'unifrm'"),

@@ -71,6 +71,12 @@ def test_from_a_folder(library, tmp_path):
     check(fetch_mdplib(str(tmp_path / "out"), tmp_path / "out"), tmp_path / "out")  # the table came along
 
 
+def test_instances_come_by_name_whatever_their_folders(library, tmp_path):
+    (library / "AAA").mkdir()
+    (library / "MDG" / "MDG-x_1_n5_m3.txt").rename(library / "AAA" / "MDG-x_1_n5_m3.txt")
+    check(fetch_mdplib(str(library), tmp_path / "out"), tmp_path / "out")
+
+
 def test_from_an_archive_as_path_and_as_url(archive, tmp_path):
     check(fetch_mdplib(str(archive), tmp_path / "one"), tmp_path / "one")
     check(fetch_mdplib(archive.as_uri(), tmp_path / "two"), tmp_path / "two")

@@ -121,6 +121,7 @@ def test_a_selection_of_the_absent_or_of_nobody_there_is_refused():
         ((0, [0, 3], SIZES), r"available must say True or False for each of the 12 clients; got \[0, 3\] \(of ids"),
         ((0, [True] * 3, SIZES), "one entry a client each; got 3 and 12"),
         ((0, [True] * N, SIZES / 3), "sizes must be one positive whole number"),
+        ((0, [True] * N, [[1], [1, 2]]), "available and sizes must have one entry a client each"),
         ((-1, [True] * N, SIZES), "round must be a whole number from 0; got -1"),
         ((0, [True] * N, SIZES, 0.5), "seed must be a whole number from 0; got 0.5"),
     ],

@@ -26,7 +26,11 @@ def ideal(n):
 
 
 @pytest.mark.parametrize(
-    "sizes", [[], [3, 0], [[1, 2]], [2.5, 3.0], [np.nan, 3.0], [np.inf, 3.0], [2**70, 3], ["a", "b"], None, [3 + 0j, 1]]
+    "sizes",
+    [
+        *([], [3, 0], [[1, 2]], [[1], [1, 2]], [2.5, 3.0], [np.nan, 3.0], [np.inf, 3.0], [2**70, 3]),
+        *(["a", "b"], None, [3 + 0j, 1]),
+    ],
 )
 def test_sizes_that_are_none_are_refused(sizes):
     with pytest.raises(ConfigError, match="sizes must be one positive number of samples a client"):

@@ -108,6 +108,16 @@ def test_ids_of_no_client_are_refused(ids, is_weighed):
         next(rounds)
 
 
+@pytest.mark.parametrize("found", [None, "01", [0.5], [[0], [1, 2]], {0, "1"}])
+def test_an_answer_that_is_no_selection_is_refused(found):
+    class Astray:
+        def select(self, round):
+            return found
+
+    with pytest.raises(ConfigError, match=r"select of Astray returned .*; a Selection\(clients, weights\) is wanted"):
+        next(simulate(Astray(), AVAILABILITY.build("ideal", Clients(5), 0), sizes=[1] * 5, rounds=1))
+
+
 @pytest.mark.parametrize("clients", [3, 7])
 def test_models_of_other_numbers_of_clients_are_refused(clients):
     sizes = np.ones(5, dtype=int)
@@ -123,6 +133,7 @@ def test_models_of_other_numbers_of_clients_are_refused(clients):
     [
         ({"sizes": [], "rounds": 1}, "sizes must be one positive number of samples a client"),
         ({"sizes": [3, 0], "rounds": 1}, "sizes must be one positive number of samples a client"),
+        ({"sizes": [[3], [3, 4]], "rounds": 1}, "sizes must be one positive number of samples a client"),
         ({"sizes": [3, 4], "rounds": -1}, "rounds must not be negative; got -1"),
     ],
 )
