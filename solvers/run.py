@@ -239,7 +239,7 @@ class Run:
         if (watcher := Run.loading_watcher) is not None:
             watcher(True)
         try:
-            with nullcontext() if is_interruptible else _interrupts_held_back():
+            with nullcontext() if is_interruptible else interrupts_held_back():
                 yield
         finally:
             with self._clock_lock:
@@ -558,7 +558,7 @@ def is_true(value: object) -> bool:
 
 
 @contextmanager
-def _interrupts_held_back() -> Iterator[None]:
+def interrupts_held_back() -> Iterator[None]:
     """Let Ctrl-C wait for the end of the ``with`` block; elsewhere than in the main thread there is none to hold."""
     before = signal.getsignal(signal.SIGINT)
     if threading.current_thread() is not threading.main_thread() or before in (None, signal.SIG_IGN):

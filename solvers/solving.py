@@ -22,7 +22,7 @@ from solvers.infeasibility import with_conflict
 from solvers.options import AtLeast
 from solvers.problem import Problem, digest
 from solvers.registry import Method, find, methods
-from solvers.run import Event, Log, Run, decision_of_ids, is_true
+from solvers.run import Event, Log, Run, decision_of_ids, interrupts_held_back, is_true
 from solvers.search.pool import PoolRequest
 from solvers.solution import ENDED_FROM_OUTSIDE, Solution, TracePoint, decides, proves
 from solvers.subsets import ConstrainedProblem
@@ -31,7 +31,7 @@ from solvers.subsets import ConstrainedProblem
 _BEFORE_PROOF = 0.85
 
 #: What bounds and side constraints import inside a method, where an import would count against the time limit.
-_OFF_THE_CLOCK = {"scipy.optimize", "scipy.spatial.distance"}
+_OFF_THE_CLOCK = ("scipy.optimize", "scipy.spatial.distance")
 
 #: What becomes of an exception of ``watch``: it is raised with the solution, or the solution is returned.
 OnError = Literal["raise", "keep"]
@@ -320,17 +320,17 @@ class Plan:
         share = ends if ends is None or self.bounding is None else ends / 2
         work = self.work_limit if self.work_limit is None or self.bounding is None else self.work_limit / 2
         recording = self.certificate
+        if self.method.kind != "heuristic" or getattr(problem, "is_constrained", False):
+            for name in _OFF_THE_CLOCK:
+                if name not in sys.modules:
+                    with interrupts_held_back():
+                        importlib.import_module(name)
         run = Run(problem, self.method.name, share, self.seed, watch, log, self.gap, recording, self.pool, stop, work)
         run.target = self.target
         if start is not None:
             run.offer(_start(problem, start))
         progress.run = run
         log.begin(run)
-        needed = self.method.kind != "heuristic" or getattr(problem, "is_constrained", False)
-        if needed and not sys.modules.keys() >= _OFF_THE_CLOCK:
-            with run.loading():
-                for name in sorted(_OFF_THE_CLOCK):
-                    importlib.import_module(name)
         try:
             decision = self.method.function(run.problem, run, **self.options)
             if decision is not None:
