@@ -158,8 +158,7 @@ def power_law(
 ) -> list[NDArray[np.int64]]:
     """Deal out at random in sizes of a power law: l + (n - N l) r^-γ / (1 + 2^-γ + ... + N^-γ) for rank r.
 
-    Ranks are dealt to clients at random, whatever the labels. (FedProx's MNIST has sizes of a power law, too, and two
-    labels a client beside.)
+    Ranks are dealt to clients at random, whatever the labels.
 
     Parameters
     ----------
