@@ -129,9 +129,9 @@ def total_error(
     The heterogeneity is Eq. 18's estimate: the largest loss of a client above the smallest it has had so far.
     """
     pi = availability_rates(state.scenario)(state.round)
+    found = constants(state, pi, condition, states)
     alpha = state.experiment.training.importances(state.scenario.sizes)
-    gap = float((state.losses - state.least).max())
-    return constants(state, pi, condition, states).total_error(pi, alpha, gap, bias)
+    return found.total_error(pi, alpha, float((state.losses - state.least).max()), bias)
 
 
 def constants(state: State, pi: NDArray[np.float64], condition: float, states: float) -> ConvergenceConstants:
@@ -199,8 +199,8 @@ def record(
     Raises
     ------
     ConfigError
-        When a round or an option is out of range, or there was no problem to solve in one of the rounds: then and
-        where the selector ends the run before one, after those before were yielded.
+        When a round or an option is out of range, a problem needs training, or there was no problem to solve in one of
+        the rounds: then and where the selector ends the run before one, after those before were yielded.
     """
     wanted = sorted(set(rounds))
     if not wanted or wanted[0] < 0 or wanted[-1] >= experiment.rounds:

@@ -111,7 +111,10 @@ def select_with(
     """
     check_choice("weights", weights, "selector", "strategy")
     check_number("patience", patience)
-    given = np.asarray(clients)
+    try:
+        given = np.asarray(clients)
+    except ValueError:  # lists of unequal lengths
+        given = np.asarray(None)
     sizes = np.ones(max(int(given), 0), dtype=np.int64) if given.ndim == 0 and given.dtype.kind in "iu" else given
     if sizes.ndim != 1 or not sizes.size or sizes.dtype.kind not in "iu" or (sizes < 1).any():
         raise ConfigError(

@@ -122,6 +122,7 @@ def test_gradient_deviations_against_one_sample_at_a_time():
         ({"rounds": [1], "problem": "cutof"}, "did you mean 'cutoff'"),
         ({"rounds": [1], "options": {"bias": "tv"}}, "options are for a problem stated by name"),
         ({"rounds": [1], "problem": "optimization-error"}, "record it with training"),
+        ({"rounds": [1], "problem": "total-error"}, "record it with training"),
     ],
 )
 def test_bad_requests_are_sentences(arguments, sentence):

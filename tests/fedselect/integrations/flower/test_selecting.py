@@ -317,7 +317,7 @@ def test_what_flower_s_clients_do_not_send_is_said_at_the_start(selector, senten
         play(selector, eval_loss="accuracy")
 
 
-@pytest.mark.parametrize("clients", [0, -1, [], [3, 0], [[1]], [1.5]])
+@pytest.mark.parametrize("clients", [0, -1, [], [3, 0], [[1]], [[1], [1, 2]], [1.5]])
 def test_bad_numbers_of_clients_are_refused(clients):
     with pytest.raises(ConfigError, match="clients must be their number, or one positive number of samples"):
         select_with(Uniform(1), clients)
