@@ -223,6 +223,7 @@ def test_a_qubo_with_a_header_counted_from_one(tmp_path):
         ({"linear_biases": [1.0, 2.0]}, "3 labels for 2 variables"),
         ({"linear_biases": [1.0, None, 2.0]}, "must be finite|is no binary quadratic model"),
         ({"quadratic_head": [0, 3]}, "names another variable than 0 to 2"),
+        ({"quadratic_head": [0, 1.5]}, "names another variable than 0 to 2"),
         ({"quadratic_biases": [2.0]}, "differ in length"),
         ({"offset": "x"}, "could not convert"),
         ({"offset": 10**400}, "too large to convert to float"),
