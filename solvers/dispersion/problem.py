@@ -750,7 +750,9 @@ class KindDispersionProblem(SelectionProblem):
 
 
 def _array(value: Any, name: str) -> NDArray[Any]:
-    """Return a value as an array of whatever it holds, or raise `InvalidProblem` where its rows differ in length."""
+    """Return a value as an array of whatever it holds, or raise `InvalidProblem` where entries are missing."""
+    if np.ma.is_masked(value):
+        raise InvalidProblem(f"{name} must have no missing values; some are masked")
     try:
         return np.asarray(value)
     except ValueError as error:

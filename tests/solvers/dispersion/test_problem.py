@@ -173,6 +173,8 @@ def test_fedgs_selects_all_when_few_are_available():
         ({"scale": ["pairs"]}, r"scale must be 'pairs', 'paper' or 'turns'; got \['pairs'\]"),
         ({"distances": _changed(0, 1, math.nan)}, "distances must be finite"),
         ({"distances": [[0, 1], [1]]}, "distances must be an array; its rows differ in length"),
+        ({"distances": np.ma.masked_equal(LINE, 7.0)}, "distances must have no missing values; some are masked"),
+        ({"available": np.ma.masked_equal(np.arange(4) % 2, 0)}, "available must have no missing values"),
         ({"counts": [[0, 1], [1]]}, "counts must be an array; its rows differ in length"),
         ({"available": [[0, 1], [1]]}, "available must be an array; its rows differ in length"),
     ],
