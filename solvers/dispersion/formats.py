@@ -383,7 +383,7 @@ def to_qubo(problem: DispersionProblem, penalty: float | None = None) -> tuple[N
     Raises
     ------
     InvalidOption
-        When the penalty is not positive and finite.
+        When the penalty is not positive and finite, or so large that Q overflows.
     InvalidProblem
         When there are side constraints.
     """
@@ -397,6 +397,8 @@ def to_qubo(problem: DispersionProblem, penalty: float | None = None) -> tuple[N
         penalty = float(np.maximum(np.abs(reach - problem.costs), np.abs(problem.costs)).max()) * 1.001
         penalty = penalty if penalty > 0 else 1.0
     penalty = number(penalty, "penalty", Above(0), error=InvalidOption)
+    if not math.isfinite(2 * m * m * penalty):
+        raise InvalidOption(f"penalty {penalty:g} overflows with {m} clients to choose; give a smaller one")
     q = penalty - problem.weight * problem.distances.astype(np.float64)
     q[np.arange(n), np.arange(n)] += problem.costs - 2 * m * penalty
     return q, penalty * m * m, penalty

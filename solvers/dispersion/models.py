@@ -316,14 +316,13 @@ def read_bqm(path: PathLike, size: Size | None = None) -> QuadraticProblem:
             raise ValueError(f"it has {len(names)} labels for {n} variables")
         matrix = _square(n, path)
         matrix[np.arange(n), np.arange(n)] = np.array(table["linear_biases"], dtype=np.float64)
-        heads, tails = (np.array(table[f"quadratic_{end}"], dtype=np.float64) for end in ("head", "tail"))
+        stated = [np.array(table[f"quadratic_{end}"], dtype=np.float64) for end in ("head", "tail")]
         biases = np.array(table["quadratic_biases"], dtype=np.float64)
-        ends = np.concatenate([heads, tails])
-        if not np.isin(ends, np.arange(n)).all():
+        if not np.isin(np.concatenate(stated), np.arange(n)).all():
             raise ValueError(f"an interaction names another variable than 0 to {n - 1}")
+        heads, tails = (each.astype(np.int64) for each in stated)
         if heads.shape != tails.shape or heads.shape != biases.shape:
             raise ValueError("the lists of its interactions differ in length")
-        heads, tails = heads.astype(np.int64), tails.astype(np.int64)
         np.add.at(matrix, (heads, tails), biases / 2)
         np.add.at(matrix, (tails, heads), biases / 2)
         offset = float(table["offset"])

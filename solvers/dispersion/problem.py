@@ -499,8 +499,18 @@ class DispersionProblem(SelectionProblem):
                 f"the matrix of {len(rows)} points takes {8 * len(rows) ** 2 / 2**30:.3g} GiB; metric {metric!r} is "
                 f"for up to {EXPANDABLE} ('euclidean' and 'hellinger' need no matrix: PointDispersionProblem)"
             )
-        if metric == "cosine" and not (norms := np.linalg.norm(rows, axis=1)).all():
-            raise InvalidProblem(f"the cosine metric needs rows other than 0; row {int(norms.argmin())} of points is 0")
+        if rows.size == 0:
+            raise InvalidProblem(f"points must be rows of at least one coordinate each; got shape {rows.shape}")
+        if metric == "cosine":
+            lengths = np.abs(rows).max(axis=1)
+            for place in (int(lengths.argmin()), int(lengths.argmax())):
+                if lengths[place] == 0:
+                    raise InvalidProblem(f"the cosine metric needs rows other than 0; row {place} of points is 0")
+                if not _SMALLEST_EXTENT < lengths[place] < _LARGEST_EXTENT:
+                    raise InvalidProblem(
+                        f"row {place} of points has entries up to {lengths[place]:g}, whose square is no number; "
+                        "rescale it, which changes no cosine"
+                    )
         from scipy.spatial.distance import pdist, squareform
 
         matrix: Any = squareform(np.maximum(pdist(rows, _BY_MATRIX[metric]), 0.0))

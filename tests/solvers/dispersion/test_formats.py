@@ -190,6 +190,11 @@ def test_qubo_penalty_is_checked(penalty):
         to_qubo(uniform_problem(5, 2), penalty=penalty)
 
 
+def test_a_qubo_penalty_that_overflows_is_refused():
+    with pytest.raises(InvalidOption, match=r"penalty 1e\+308 overflows with 2 clients to choose"):
+        to_qubo(uniform_problem(5, 2), 1e308)
+
+
 def test_a_penalty_of_numpy_keeps_the_constant(tmp_path):
     problem = uniform_problem(5, 2)
     write_qubo(problem, tmp_path / "a.qubo", np.float64(3.0))

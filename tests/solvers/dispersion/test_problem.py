@@ -283,3 +283,8 @@ def test_points_under_other_metrics_are_refused():
         DispersionProblem.from_points([[1.0, 0.0], [0.0, 0.0]], size=1, metric=["cosine"])
     with pytest.raises(InvalidProblem, match=r"matrix of 20001 points takes 2\.98 GiB"):
         DispersionProblem.from_points(np.zeros((20_001, 1)), size=1, metric="manhattan")
+    with pytest.raises(InvalidProblem, match=r"at least one coordinate each; got shape \(0, 2\)"):
+        DispersionProblem.from_points(np.zeros((0, 2)), size=1, metric="manhattan")
+    for length in (1e200, 1e-200):
+        with pytest.raises(InvalidProblem, match=r"row 1 of points has entries up to .*, whose square is no number"):
+            DispersionProblem.from_points([[1.0, 1.0], [length, 0.0]], size=1, metric="cosine")
