@@ -1,7 +1,7 @@
 """Pictures of a benchmark; each function returns a Matplotlib figure.
 
 They are readable in black and white: methods differ in dashes and markers as well as in colour, and the colours
-(Okabe and Ito) stay apart for colour-blind readers. The numbers drawn come from `solvers.benchmark.profiles`.
+(Okabe and Ito) stay apart for colour-blind readers. What is drawn of a table comes from `solvers.benchmark.profiles`.
 """
 
 from __future__ import annotations

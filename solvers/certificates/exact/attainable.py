@@ -14,11 +14,11 @@ MOST = 100_000
 
 
 def attainable(problem: Any, bound: Fraction) -> Fraction:
-    """The largest sum up to ``bound`` that values of selections are among; ``bound`` where there are too many to list.
+    """The largest sum up to ``bound`` of as many distances and costs as a selection has; ``bound`` if they are too many.
 
-    A selection's value is a sum of m (m − 1) / 2 distances times twice the weight, less a sum of m costs; of whom they
-    are is not asked. Distances that nearly agree are taken together, with the largest in their place, and what that can
-    add is allowed for.
+    A selection's value is such a sum, of m (m − 1) / 2 distances times twice the weight, less a sum of m costs; not
+    every such sum is a selection's. Distances that nearly agree are taken together, with the largest in their place,
+    and what that can add is allowed for.
     """
     n, m = int(problem.costs.size), int(problem.size)
     pairs = m * (m - 1) // 2
