@@ -95,7 +95,7 @@ class SolverProcess:
         allowance, since = request.loading, math.inf  # since: when it began to load
         while True:
             now = time.perf_counter()
-            left = max(0.0, end - now if since == math.inf else since + allowance - now)
+            left = max(0.0, (end if since == math.inf else end + allowance) - now)
             gone = self._process.poll() is not None
             if self._connection.poll(0.0 if gone else min(left, _LOOK)):
                 message = self._connection.recv()
@@ -105,7 +105,8 @@ class SolverProcess:
                 if message and since == math.inf:
                     since = now
                 elif not message and since < math.inf:
-                    end, allowance, since = end + now - since, max(0.0, allowance - (now - since)), math.inf
+                    loaded = min(now - since, allowance)
+                    end, allowance, since = end + loaded, allowance - loaded, math.inf
             elif gone:
                 return None
             elif left <= _LOOK:

@@ -14,7 +14,7 @@ MOST = 100_000
 
 
 def attainable(problem: Any, bound: Fraction) -> Fraction:
-    """The largest sum up to ``bound`` of as many distances and costs as a selection has; ``bound`` if they are too many.
+    """The largest sum up to ``bound`` of as many distances and costs as a selection has; ``bound`` if these are many.
 
     A selection's value is such a sum, of m (m − 1) / 2 distances times twice the weight, less a sum of m costs; not
     every such sum is a selection's. Distances that nearly agree are taken together, with the largest in their place,

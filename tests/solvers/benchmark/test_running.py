@@ -105,6 +105,13 @@ def test_loading_does_not_count_up_to_the_warm_up(warm_up, verdict):
     assert table["verdict"].tolist() == [verdict], table["message"][0]
 
 
+@pytest.mark.parametrize("warm_up", few_of([0, 0.5], 1))
+def test_loading_beyond_the_warm_up_counts_towards_the_limit(warm_up):
+    """1.5 s of loading under a limit of three."""
+    table = run_benchmark(["loads"], picks(1), time_limits=3.0, warm_up=warm_up, repeat=False).table
+    assert table["verdict"].tolist() == ["ok"], table["message"][0]
+
+
 def test_without_a_time_limit_patience_decides():
     table = run_benchmark(["hangs", "best"], picks(1), warm_up=0, patience=0.5).table
     assert table["verdict"].tolist() == ["hung", "ok"]
