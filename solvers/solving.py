@@ -31,7 +31,7 @@ from solvers.subsets import ConstrainedProblem
 _BEFORE_PROOF = 0.85
 
 #: What bounds and side constraints import inside a method, where an import would count against the time limit.
-_OFF_THE_CLOCK = ("scipy.optimize", "scipy.spatial.distance")
+OFF_THE_CLOCK = ("scipy.optimize", "scipy.spatial.distance")
 
 #: What becomes of an exception of ``watch``: it is raised with the solution, or the solution is returned.
 OnError = Literal["raise", "keep"]
@@ -321,7 +321,7 @@ class Plan:
         work = self.work_limit if self.work_limit is None or self.bounding is None else self.work_limit / 2
         recording = self.certificate
         if self.method.kind != "heuristic" or getattr(problem, "is_constrained", False):
-            for name in _OFF_THE_CLOCK:
+            for name in OFF_THE_CLOCK:
                 if name not in sys.modules:
                     with interrupts_held_back():
                         importlib.import_module(name)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import faulthandler
+import importlib
 import os
 import pickle
 import queue
@@ -23,7 +24,7 @@ from solvers.errors import InvalidAnswer, InvalidProblem, MissingBackend, is_out
 from solvers.problem import Problem, load
 from solvers.registry import Method
 from solvers.run import Run
-from solvers.solving import solve
+from solvers.solving import OFF_THE_CLOCK, solve
 
 #: A solver process that is asked nothing for this long ends by itself.
 IDLE_SECONDS = 60.0
@@ -68,6 +69,8 @@ def main(descriptor: int) -> None:
     packages, methods = pickle.loads(connection.recv_bytes())
     for name, entry in methods:
         _register(name, entry)
+    for module in OFF_THE_CLOCK:  # else the first solve would import them, on its sender's clock
+        importlib.import_module(module)
     connection.send(installed(packages))
     process, sending = os.getpid(), threading.Lock()
 
