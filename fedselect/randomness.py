@@ -11,6 +11,8 @@ from typing import Literal
 
 import numpy as np
 
+from fedselect.errors import ConfigError
+
 Purpose = Literal[
     "data", "profile", "availability", "dropout", "selector", "training", "model", "effort", "noise",
     "devices", "computation", "links", "client-tests", "corruption",
@@ -57,8 +59,15 @@ def generator(seed: int, purpose: Purpose, round: int = 0, client: int = 0) -> n
     -------
     numpy.random.Generator
         ``default_rng(SeedSequence([seed, purpose, round, client]))``.
+
+    Raises
+    ------
+    ConfigError
+        When a number is negative.
     """
     numbers = [index(number) for number in (seed, _NUMBERS[purpose], round, client)]
+    if min(numbers) < 0:
+        raise ConfigError(f"seed, round and client must be non-negative integers; got {seed}, {round} and {client}")
     # Words of 32 bits are what SeedSequence makes of them, in twice the time; each client of a round has a generator.
-    entropy = np.array(numbers, dtype=np.uint32) if min(numbers) >= 0 and max(numbers) < 2**32 else numbers
+    entropy = np.array(numbers, dtype=np.uint32) if max(numbers) < 2**32 else numbers
     return np.random.Generator(np.random.PCG64(np.random.SeedSequence(entropy)))

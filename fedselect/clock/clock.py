@@ -108,7 +108,7 @@ class RoundTimes:
     begins, ends : (m,) ndarray of float
         Begin and end of its upload; infinite where it does not begin, or does not end.
     stops : (m,) ndarray of float
-        When a client leaves or drops out; infinite where it does not.
+        When a client leaves or drops out before its upload has ended; infinite where it does not.
     arrived : (m,) ndarray of bool
         Whose update arrived before the round ended.
     model_bytes, update_bytes : float

@@ -104,7 +104,8 @@ def run(
     code and of files), ``rounds.jsonl`` (one line per round, written as it ends), ``checkpoint.npz`` and, once
     finished, ``metrics.csv``, ``clients.csv``, ``client_rounds.csv``, ``model.pt`` (the final model's ``state_dict``,
     for ``torch.load``), ``summary.json`` and ``plots/``. A finished run is not repeated; one of other code or versions
-    counts, with a warning, and one of other files is refused.
+    counts, with a warning, and one of other files is refused. A stopped run whose selector has no ``state_dict`` begins
+    again at the first round.
 
     Parameters
     ----------

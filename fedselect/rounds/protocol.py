@@ -57,7 +57,8 @@ class RoundContext:
     validation_probe : callable, optional
         The same for the mean loss on the samples that each client has held out of training.
     seconds : float
-        Start of the round on the clock, in seconds since the start of the run; 0 where rounds have no length.
+        Start of the round, in seconds since the start of the run: by the clock or, without one, by the
+        ``round_seconds`` of an availability in seconds; else 0.
     clock : Clock, optional
         What clients tell the server about their devices: expected durations, and how the round will end.
     """

@@ -8,6 +8,7 @@ import random
 import numpy as np
 import pytest
 
+from fedselect.errors import ConfigError
 from fedselect.randomness import generator
 
 
@@ -44,3 +45,10 @@ def test_numbers_are_those_of_a_seed_sequence_of_the_address(seed):
 def test_a_seed_is_a_whole_number(seed):
     with pytest.raises((TypeError, ValueError), match="integer"):
         generator(seed, "training")
+
+
+@pytest.mark.parametrize("numbers", [(-1, 0, 0), (0, -1, 0), (0, 0, -1)])
+def test_a_negative_number_is_a_sentence(numbers):
+    seed, round, client = numbers
+    with pytest.raises(ConfigError, match=f"must be non-negative integers; got {seed}, {round} and {client}"):
+        generator(seed, "training", round, client)

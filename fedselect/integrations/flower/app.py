@@ -44,8 +44,8 @@ def run_on(grid: Grid, experiment: Experiment, out: str | Path = "runs", **optio
 
     The folder is that of `fedselect.experiments.run`, its records with ``faults`` beside the rest. With the clients of
     `experiment_client_app` the final model has the same bits where each client trains alone there as here
-    (``batching = "never"``), on the same kind of machine, clients do not lie together, no time limit ends a solve, and
-    no client fails that the configuration does not make fail.
+    (``batching = "never"``), on the same kind of machine, every client is connected in every round, clients do not
+    lie together, no time limit ends a solve, and no client fails that the configuration does not make fail.
 
     Parameters
     ----------
