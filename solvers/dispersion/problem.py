@@ -731,6 +731,8 @@ class KindDispersionProblem(SelectionProblem):
         available = aligned(available, "available", labels, "kinds")
         constraints = {"names": names_of(labels)} | constraints
         d, all_kinds = _array(distances, "distances"), _array(kinds, "kinds")
+        if d.ndim == 2 and d.shape[0] != d.shape[1]:
+            raise InvalidProblem(f"distances must be a square matrix, a row per kind; got shape {d.shape}")
         if all_kinds.ndim != 1 or all_kinds.dtype.kind not in "iu":
             found = f"{all_kinds.dtype} of shape {all_kinds.shape}"
             raise InvalidProblem(f"kinds must be one integer per client; got {found}")

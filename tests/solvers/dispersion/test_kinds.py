@@ -157,6 +157,11 @@ def test_fedgs_says_which_kind_is_none(kinds, sentence):
         KindDispersionProblem.fedgs(1 - np.eye(2), kinds, np.zeros(3), np.ones(3), 2, 1.0)
 
 
+def test_fedgs_refuses_distances_between_other_kinds():
+    with pytest.raises(InvalidProblem, match=r"a square matrix, a row per kind; got shape \(2, 3\)"):
+        KindDispersionProblem.fedgs([[0, 1, 2], [1, 0, 2]], [0, 1], np.zeros(2), np.ones(2), 1, 1.0)
+
+
 def test_compiling_in_the_small_problem_stops_the_clock_of_the_whole(monkeypatch):
     problem = KindDispersionProblem(1 - np.eye(3), kinds=np.arange(30) % 3, costs=np.arange(30.0), size=5)
     run, found = Run(problem, "tabu", 3600.0, 0), []
