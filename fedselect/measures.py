@@ -730,7 +730,9 @@ def round_table(records: Iterable[Mapping[str, Any]]) -> pd.DataFrame:
     """
     import pandas as pd
 
-    return pd.DataFrame(map(round_row, records)).astype({"loss": float, "accuracy": float})
+    rows = list(map(round_row, records))
+    stated = ("round", "loss", "accuracy", *(each.name for each in measures_of("round") if each.needs != "clock"))
+    return pd.DataFrame(rows, columns=None if rows else stated).astype({"loss": float, "accuracy": float})
 
 
 def client_table(run: RunData) -> pd.DataFrame:

@@ -54,7 +54,8 @@ class Comparison:
     half : float
         Half the 95 % interval of the difference.
     p : float
-        Probability of a difference at least so large if there were none.
+        Probability of a difference at least so large if there were none; below `FEWEST` units it and
+        ``p_equivalent`` are NaN.
     p_equivalent : float
         The larger p-value of the two one-sided tests (TOST) of a difference beyond the margin: below 0.05, the
         difference is within the margin.

@@ -280,3 +280,11 @@ def test_the_worst_tenth_is_rounded_up_and_knows_what_is_worse():
     assert measures.worst_tenth(range(11), "more") == 0.5
     assert measures.worst_tenth(range(10), "less") == 9.0
     assert np.isnan(measures.worst_tenth([], "less"))
+
+
+def test_the_table_of_no_rounds_has_its_columns():
+    table = measures.round_table([])
+    assert len(table) == 0
+    assert list(table.columns[:4]) == ["round", "loss", "accuracy", "available"]
+    assert measures.rounds_to(table, 0.5) is None
+    assert measures.learning_curve(table).empty
