@@ -493,7 +493,8 @@ def differences_table(differences: pd.DataFrame, columns: Sequence[str] = ()) ->
     )
     caption = (
         "Paired differences under the same seeds: mean ± half the 95 % interval (Student's t); * where the interval "
-        "leaves out 0. What a seed changes for all selectors alike is in the spread of the table above, and not here."
+        "leaves out 0. What a seed changes for all selectors alike is in the spread of the table above, and not here. "
+        "A seed does not change the split of the data, which has its own, data.seed."
     )
     heads = (Column("difference", numeric=False), Column("seeds"), *(Column(each.title) for each in shown))
     return Table("paired-differences", caption, heads, rows)
