@@ -600,7 +600,7 @@ def _moments(values: NDArray[np.float64]) -> list[float | None]:
 
 
 def solution_record(solution: Solution) -> Record:
-    """Convert a solution to JSON values: its outcome and its cost, without problem, decision and trace."""
+    """Convert to JSON values what a record has of a solution: outcome, objective, bound, gaps, cost and details."""
     known = ("method", "status", "stopped", "objective", "bound", "absolute_gap", "gap")
     spent = ("seconds", "build_seconds", "nodes", "details")
     return {key: jsonable(getattr(solution, key)) for key in (*known, *spent)}

@@ -31,8 +31,8 @@ class CoverageGS(FedGS):
     FedGS's graph H and counts v, with facility location (DivFL's objective) where FedGS has the sum of the distances
     between the selected clients: that sum selects clients far apart from each other, this one clients that are near all
     N of them, those that are not available too. The updates are weighted by data size, as FedGS's are. Every round
-    solves a `solvers.coverage.CoverageProblem`, by default to a proof. What ends a proof is the time limit; a decision
-    that it ended is not a function of the seed alone.
+    after a warm-up solves a `solvers.coverage.CoverageProblem`, by default to a proof. What ends a proof is the time
+    limit; a decision that it ended is not a function of the seed alone.
 
     α is in turns, selections of a client: no two selections differ by more than α turns in their coverage. With α = 1
     a round selects clients of the least sum of counts, and coverage decides among these. With α = 0 it has no say.

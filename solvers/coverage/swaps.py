@@ -39,8 +39,8 @@ def ascend(problem: CoverageProblem, run: Run, clients: NDArray[np.int64], sweep
     r"""Improve a selection by swaps until none does; offer what it becomes where that is as good as the incumbent.
 
     A row i is worth :math:`d_i` now and :math:`e_i` without its representative. With candidate j for the selected r
-    the objective changes by :math:`\sum_i \max(0, s_{ij} - d_i) - \sum_{i \to r} (d_i - \max(e_i, \min(s_{ij},
-    d_i)))`: O(N) for j and all r together (Whitaker 1983; Resende and Werneck 2007).
+    the objective changes by :math:`c_r - c_j + \sum_i \max(0, s_{ij} - d_i) - \sum_{i \to r} (d_i - \max(e_i,
+    \min(s_{ij}, d_i)))`, c the costs: O(N) for j and all r together (Whitaker 1983; Resende and Werneck 2007).
 
     Parameters
     ----------

@@ -71,8 +71,9 @@ def select_with(
     an aggregation of your own weighs by that. The clients' own metrics, ``num-examples`` among them, stay as they came.
     A strategy without ``weighted_by_key`` finds the weight as ``num-examples``.
 
-    A node is asked for its identity by an evaluation of the current model (`ClientApp.evaluate`) when it is first
-    seen, and again until it answers. Its answer also tells how many samples it has; the first training tells it better.
+    Unless ``identity`` is None, a node is asked for it by an evaluation of the current model (`ClientApp.evaluate`)
+    when it is first seen, and again until it answers. Its answer also tells how many samples it has; the first training
+    tells it better.
 
     Parameters
     ----------

@@ -62,6 +62,8 @@ def restated(problem: Any, level: int, fine: int) -> tuple[Any, Fraction, Fracti
 def check_balance(problem: Any, grid: int, arrays: Mapping[str, Any]) -> Fraction:
     """Return a bound of the imbalance: that of whole counts that add up, or the search's where it proves more.
 
+    The first is 0 unless all clients have equally many samples.
+
     ``level`` and ``fine`` say which dispersion problem the other arrays are about (`restated`); where they are empty,
     these are not looked at.
     """

@@ -129,8 +129,8 @@ def memetic(
         Swaps of tabu search that improve a child; by default n, but at most ten for each client that is chosen (or
         left out, if those are fewer), and at least 200.
     generations : int, optional
-        Children to make, the members of a new population among them; by default until the limit of time or work,
-        or until 50 populations in a row have found nothing better, or 300 without a limit.
+        Children to make, the members of a new population among them. By default 300 where neither time nor work is
+        limited; else until the limit, or until 50 populations in a row have found nothing better.
     """
     local_ascent(problem, run)
     search = Memetic(problem, run, population, moves)
