@@ -11,6 +11,9 @@ from operator import index
 from pathlib import Path
 from typing import Any, TypeVar
 
+import numpy as np
+from numpy.typing import NDArray
+
 from fedselect.errors import ConfigError
 from solvers import registry
 from solvers.checks import countable
@@ -69,6 +72,14 @@ class Registry(registry.Registry[Builder]):
                 f"it is called as ({named}, *, options), and an option stands behind the *"
             )
         return builder(*arguments, **options)
+
+
+def array_of(value: Any) -> NDArray[Any]:
+    """Return a value as an array, to be checked; that of None, which no check takes, where lists differ in length."""
+    try:
+        return np.asarray(value)
+    except ValueError:
+        return np.asarray(None)
 
 
 def check_choice(name: str, value: str, *accepted: str) -> str:

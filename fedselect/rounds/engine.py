@@ -25,6 +25,7 @@ from numpy.typing import ArrayLike, NDArray
 from fedselect.availability import Availability, Dropout
 from fedselect.clock import Clock, RoundTimes
 from fedselect.errors import ConfigError
+from fedselect.options import array_of
 from fedselect.randomness import generator
 from fedselect.rounds.protocol import (
     EndOfRun,
@@ -193,10 +194,7 @@ def selection_of(found: Any, sizes: NDArray[np.int64], selector: Any) -> Selecti
     if isinstance(found, Selection):
         _check_ids(found.clients, sizes, selector)
         return found
-    try:
-        ids = np.asarray(sorted(found) if isinstance(found, set | frozenset) else found)
-    except (TypeError, ValueError):  # lists of unequal lengths, a set of what has no order
-        ids = np.asarray(None)
+    ids = array_of(list(found) if isinstance(found, set | frozenset) else found)
     if found is None or ids.ndim != 1 or (ids.size and ids.dtype.kind not in "iu"):
         raise ConfigError(
             f"select of {type(selector).__name__} returned {found!r:.80}; a Selection(clients, weights) is wanted, or "

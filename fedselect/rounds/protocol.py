@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from fedselect.clock import Clock
 from fedselect.errors import ConfigError
-from fedselect.options import check_choice, check_count
+from fedselect.options import array_of, check_choice, check_count
 from solvers import Solution
 
 
@@ -115,7 +115,7 @@ class Selection:
     enough: int | None = None
 
     def __post_init__(self) -> None:
-        given = np.asarray(self.clients)
+        given = array_of(self.clients)
         if given.size and given.dtype.kind not in "iu":
             raise ConfigError(f"a selection's clients must be whole numbers, ids of clients; got {self.clients!r:.80}")
         clients = given.astype(np.int64, copy=False)

@@ -12,6 +12,7 @@ from fedselect.availability import Availability, Dropout, TimedAvailability, no_
 from fedselect.clock import Clock
 from fedselect.data import Federation
 from fedselect.errors import ConfigError
+from fedselect.options import array_of
 from solvers.checks import seconds_or_none
 
 
@@ -49,10 +50,7 @@ class World:
     clock: Clock | None = None
 
     def __post_init__(self) -> None:
-        try:
-            given = np.asarray(self.sizes)
-        except ValueError:  # lists of unequal lengths
-            given = np.asarray(None)
+        given = array_of(self.sizes)
         is_whole = given.dtype.kind in "iuf" and bool((given == np.floor(given)).all()) and (given < 2**63).all()
         if given.ndim != 1 or given.size == 0 or not is_whole or (given < 1).any():
             raise ConfigError("sizes must be one positive number of samples a client, and there must be a client")

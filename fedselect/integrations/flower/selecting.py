@@ -20,7 +20,7 @@ from fedselect.errors import ConfigError
 from fedselect.integrations.flower.ending import Ending
 from fedselect.integrations.flower.messages import DROPPED_OUT, LOST, Refused, partition_of, reason_of
 from fedselect.integrations.flower.roster import Roster
-from fedselect.options import check_choice, check_number
+from fedselect.options import array_of, check_choice, check_number
 from fedselect.rounds.engine import conclude, decide
 from fedselect.rounds.history import History
 from fedselect.rounds.protocol import OfClients
@@ -112,10 +112,7 @@ def select_with(
     """
     check_choice("weights", weights, "selector", "strategy")
     check_number("patience", patience)
-    try:
-        given = np.asarray(clients)
-    except ValueError:  # lists of unequal lengths
-        given = np.asarray(None)
+    given = array_of(clients)
     sizes = np.ones(max(int(given), 0), dtype=np.int64) if given.ndim == 0 and given.dtype.kind in "iu" else given
     if sizes.ndim != 1 or not sizes.size or sizes.dtype.kind not in "iu" or (sizes < 1).any():
         raise ConfigError(

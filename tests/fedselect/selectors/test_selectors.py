@@ -120,6 +120,7 @@ def test_of_takes_importance_by_name_and_refuses_what_it_cannot_begin_with(feder
         (([2, 1], [0.5, 0.5]), "distinct and sorted"),
         (([1, 1], [0.5, 0.5]), "distinct and sorted"),
         (([0.5, 1.7], [0.5, 0.5]), "clients must be whole numbers"),
+        (([[1], [2, 3]], [0.5, 0.5]), "clients must be whole numbers"),
         (([False, True], [0.5, 0.5]), "clients must be whole numbers"),
         ((None, None), "clients must be whole numbers"),
         (([1, 2], [1.0]), "one finite weight per client, 2"),
