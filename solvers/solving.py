@@ -320,7 +320,8 @@ class Plan:
         share = ends if ends is None or self.bounding is None else ends / 2
         work = self.work_limit if self.work_limit is None or self.bounding is None else self.work_limit / 2
         recording = self.certificate
-        if self.method.kind != "heuristic" or getattr(problem, "is_constrained", False):
+        bounds = self.method.kind != "heuristic" or self.bounding is not None or self.certificate
+        if bounds or getattr(problem, "is_constrained", False):
             for name in OFF_THE_CLOCK:
                 if name not in sys.modules:
                     with interrupts_held_back():

@@ -60,14 +60,22 @@ method(DispersionProblem, "own-heuristic", kind="heuristic", constraints=True)(t
 method(DispersionProblem, "own-exact", kind="exact")(there)
 H = [[0, 1, 2], [1, 0, 3], [2, 3, 0]]
 solve(DispersionProblem(H, size=2), "own-heuristic")
-solve(DispersionProblem(H, size=2, quotas=[Quota([0], 1)]), METHOD)
+solve(DispersionProblem(H, size=2, quotas=QUOTAS), ASKED)
 """
 
 
-@pytest.mark.parametrize(("method", "quotas"), [("own-exact", "()"), ("own-heuristic", "[Quota([0], 1)]")])
-def test_what_bounds_and_constraints_import_is_there_before_a_method_begins(method, quotas):
-    """So that it does not count against the time limit; a heuristic without constraints needs none of it."""
-    code = _FIRST_SOLVE.replace("METHOD", repr(method)).replace("[Quota([0], 1)]", quotas)
+@pytest.mark.parametrize(
+    ("asked", "quotas"),
+    [
+        ("'own-exact'", "()"),
+        ("'own-heuristic'", "[Quota([0], 1)]"),
+        ("'own-heuristic', bound_by='brute-force'", "()"),
+        ("'own-heuristic', certificate=True", "()"),
+    ],
+)
+def test_what_bounds_and_constraints_import_is_there_before_a_method_begins(asked, quotas):
+    """So that it does not count against the time limit; a heuristic alone without constraints needs none of it."""
+    code = _FIRST_SOLVE.replace("ASKED", asked).replace("QUOTAS", quotas)
     assert _python(code).split() == ["False", "True"]
 
 
